@@ -1,0 +1,58 @@
+"""Files that are either the old one or the whole new one, never a half."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from topperk.errors import StorageError
+
+
+@contextmanager
+def replacing(path: str | Path) -> Iterator[Path]:
+    """Give a temporary file beside ``path`` to write to; it takes the name when all went well.
+
+    After an error, Ctrl-C or a full disk the old file stands as it was and the temporary one is
+    gone. Raises StorageError where the folder is missing or can not be written.
+    """
+    target = Path(path)
+    if target.is_dir():
+        raise StorageError(f"{target} is a folder. Name a file to write to.")
+    if not target.parent.is_dir():
+        raise StorageError(
+            f"can not write {target}: the folder {target.parent} does not exist. "
+            "Make it, or write elsewhere."
+        )
+    try:
+        handle, name = tempfile.mkstemp(
+            prefix=f".{target.name}.", suffix=target.suffix, dir=target.parent
+        )
+        os.close(handle)
+    except OSError as error:
+        raise _unwritable(target, error) from error
+    temporary = Path(name)
+    try:
+        try:
+            yield temporary
+            with temporary.open("rb") as written:
+                os.fsync(written.fileno())
+            temporary.chmod(0o666 & ~_umask())
+            temporary.replace(target)
+        except OSError as error:
+            raise _unwritable(target, error) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _unwritable(target: Path, error: OSError) -> StorageError:
+    reason = error.strerror or str(error)
+    return StorageError(f"can not write {target}: {reason}. Free space or choose another folder.")
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

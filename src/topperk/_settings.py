@@ -1,0 +1,33 @@
+"""Settings that several modules check alike."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from topperk.errors import SettingError
+
+
+def check_count(name: str, value: object) -> None:
+    """SettingError unless the value is a whole number of at least 0."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
+        raise SettingError(f"{name} is {value!r}. Give a whole number of at least 0.")
+
+
+def check_seed(value: object) -> None:
+    """SettingError unless the seed is a whole number."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise SettingError(f"seed is {value!r}. Give a whole number.")
+
+
+def check_shares(validation: float, test: float) -> None:
+    """SettingError unless both are shares that leave something for training."""
+    for name, share in (("validation", validation), ("test", test)):
+        if isinstance(share, bool) or not isinstance(share, (int, float, np.floating, np.integer)):
+            raise SettingError(f"{name} is {share!r}. Give a share, such as 0.2.")
+        if not 0.0 <= share < 1.0:
+            raise SettingError(f"{name} is {share}. Give a share of at least 0 and below 1.")
+    if validation + test >= 1.0:
+        raise SettingError(
+            f"validation={validation} and test={test} leave nothing for training. "
+            "Make their sum less than 1."
+        )
