@@ -1,0 +1,247 @@
+"""The distribution of S, the number of relevant items among all of a user's candidates.
+
+S is a sum of independent Bernoulli variables: a Poisson-binomial. Its generating function is
+
+    prod_i (1 - p_i) * (1 + rho_i t),      rho_i = p_i / (1 - p_i).
+
+*Tail* (p_i below ``HEAD_THRESHOLD``, nearly all items): the logarithm of their part is
+``sum_j (-1)**(j+1) R_j t**j / j`` minus the same at t = 1, with the odds power sums
+``R_j = sum rho_i**j``. A handful of sums stand for thousands of items, and with
+``l_j = (-1)**(j+1) R_j`` the probabilities follow from
+
+    f_0 = exp(-sum_j l_j / j),      m f_m = sum_j l_j f_{m-j}.
+
+With J sums and ``rho_max`` the largest odds of the tail, the terms left out are at most
+``B = R_J rho_max / ((J + 1)(1 - rho_max))`` in absolute value, and the l1 error of the
+distribution is at most ``exp(2 B) - 1``. J is ``FEW_SUMS`` where that is below
+``TAIL_TOLERANCE`` and ``MANY_SUMS`` otherwise, which is enough for a hundred million items.
+
+*Head* (the rest): convolved in one by one, which is exact and stable for every p in [0, 1].
+
+Values below ``TRIM`` at either end of the support are dropped as the head goes in, so that the
+work follows the standard deviation and not the number of items, and ``first..last`` is all that
+is kept. Where the tail's mean is so large that f_0 would underflow (uncalibrated scores), the
+recurrence runs on scaled numbers; the answer is equally exact. Cost: one division and
+``FEW_SUMS`` multiply-adds per item, then O(J m) for the tail and O(head * width).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from topperk._kernels.arrays import FloatArray, OffsetArray
+from topperk._kernels.compiling import kernel
+
+HEAD_THRESHOLD = 0.05
+FEW_SUMS = 8
+MANY_SUMS = 16
+TAIL_TOLERANCE = 1e-12
+TRIM = 1e-19
+
+
+@kernel
+def odds_power_sums(
+    p: FloatArray,
+    n_sums: int,
+    sums: FloatArray,
+) -> tuple[float, int]:
+    """Fill ``sums[j] = sum rho_i**j``, j from 1, over the tail; return (largest odds, n_head)."""
+    sums[:] = 0.0
+    largest = 0.0
+    n_head = 0
+    for i in range(p.size):
+        if p[i] >= HEAD_THRESHOLD:
+            n_head += 1
+            continue
+        rho = p[i] / (1.0 - p[i])
+        largest = max(largest, rho)
+        power = 1.0
+        for j in range(1, n_sums + 1):
+            power *= rho
+            sums[j] += power
+    return largest, n_head
+
+
+@kernel
+def dropped_terms_bound(
+    sums: FloatArray,
+    n_sums: int,
+    largest: float,
+) -> float:
+    """A bound on the l1 error of the tail's distribution when ``n_sums`` power sums are kept."""
+    dropped = sums[n_sums] * largest / ((n_sums + 1.0) * (1.0 - largest))
+    return math.expm1(2.0 * dropped)
+
+
+@kernel
+def tail_pmf(
+    sums: FloatArray,
+    n_sums: int,
+    n_tail: int,
+    pmf: FloatArray,
+) -> tuple[int, int]:
+    """Write the tail's distribution into ``pmf`` from its power sums; return (first, last).
+
+    The support is cut where Bernstein's inequality leaves less than 1e-18 beyond.
+    """
+    # mean = sum p = sum (rho - rho^2 + rho^3 - ...), an alternating series of the power sums
+    mean = 0.0
+    log_first = 0.0
+    sign = 1.0
+    for j in range(1, n_sums + 1):
+        mean += sign * sums[j]
+        log_first -= sign * sums[j] / j
+        sign = -sign
+    # the variance is at most the mean; 41.5 = -log(1e-18)
+    reach = 41.5 / 3.0 + math.sqrt((41.5 / 3.0) ** 2 + 2.0 * 41.5 * mean)
+    last = min(n_tail, int(mean + reach) + 1)
+    first = max(0, int(mean - reach) - 1)
+
+    scaled = log_first < -600.0
+    log_scale = 0.0
+    if scaled:
+        pmf[0] = 1e-250
+        log_scale = log_first + 250.0 * math.log(10.0)
+    else:
+        pmf[0] = math.exp(log_first)
+    for m in range(1, last + 1):
+        total = 0.0
+        sign = 1.0
+        for j in range(1, min(m, n_sums) + 1):
+            total += sign * sums[j] * pmf[m - j]
+            sign = -sign
+        pmf[m] = total / m
+        if scaled and pmf[m] > 1e200:
+            for i in range(m + 1):
+                pmf[i] *= 1e-300
+            log_scale += 300.0 * math.log(10.0)
+    if scaled:
+        factor = math.exp(log_scale)
+        for m in range(last + 1):
+            pmf[m] *= factor
+    while first < last and not pmf[first] > TRIM:
+        first += 1
+    while last > first and not pmf[last] > TRIM:
+        last -= 1
+    return first, last
+
+
+@kernel
+def count_pmf_exact(
+    p: FloatArray,
+    sums: FloatArray,
+    pmf: FloatArray,
+) -> tuple[int, int]:
+    """Write P(S = m) into ``pmf[first..last]`` and return (first, last).
+
+    ``p``: any probabilities in [0, 1]. ``sums``: scratch of ``MANY_SUMS + 1``. ``pmf``: scratch of
+    at least ``p.size + 2``; outside first..last its content means nothing. The l1 error is at most
+    ``TAIL_TOLERANCE`` plus rounding.
+    """
+    n_sums = FEW_SUMS
+    largest, n_head = odds_power_sums(p, n_sums, sums)
+    if dropped_terms_bound(sums, n_sums, largest) > TAIL_TOLERANCE:
+        n_sums = MANY_SUMS
+        largest, n_head = odds_power_sums(p, n_sums, sums)
+    first, last = tail_pmf(sums, n_sums, p.size - n_head, pmf)
+    if n_head > 0:
+        for i in range(p.size):
+            if p[i] >= HEAD_THRESHOLD:
+                hit = p[i]
+                miss = 1.0 - hit
+                pmf[last + 1] = hit * pmf[last]
+                for m in range(last, first, -1):
+                    pmf[m] = miss * pmf[m] + hit * pmf[m - 1]
+                pmf[first] *= miss
+                last += 1
+                while first < last and not pmf[first] > TRIM:
+                    first += 1
+                while last > first and not pmf[last] > TRIM:
+                    last -= 1
+    return first, last
+
+
+@kernel
+def count_pmf_refined_normal(
+    p: FloatArray,
+    n_terms: int,
+    pmf: FloatArray,
+) -> None:
+    """Write the refined normal approximation of P(S = m), m = 0..n_terms-1, into ``pmf``.
+
+    As in the paper's experiments: ``G((m + .5 - mu) / sigma) - G((m - .5 - mu) / sigma)`` with
+    ``G(x) = Phi(x) + gamma (1 - x^2) phi(x) / 6`` (Volkova 1996), gamma the skewness.
+    """
+    mean = 0.0
+    variance = 0.0
+    third = 0.0
+    for i in range(p.size):
+        mean += p[i]
+        variance += p[i] * (1.0 - p[i])
+        third += p[i] * (1.0 - p[i]) * (1.0 - 2.0 * p[i])
+    pmf[:n_terms] = 0.0
+    if variance <= 0.0:
+        certain = int(mean + 0.5)
+        if certain < n_terms:
+            pmf[certain] = 1.0
+        return
+    sigma = math.sqrt(variance)
+    skewness = third / (variance * sigma)
+    previous = 0.0
+    for m in range(n_terms + 1):
+        x = (m - 0.5 - mean) / sigma
+        density = math.exp(-0.5 * x * x) / math.sqrt(2.0 * math.pi)
+        value = 0.5 * math.erfc(-x / math.sqrt(2.0)) + skewness * (1.0 - x * x) * density / 6.0
+        if m > 0:
+            pmf[m - 1] = value - previous
+        previous = value
+
+
+@kernel
+def leave_one_out(
+    pmf: FloatArray,
+    first: int,
+    last: int,
+    hit: float,
+    out: FloatArray,
+) -> None:
+    """Write P(S - Y = m) for m = first-1..last into ``out[m - first + 1]``, Y ~ Bernoulli(hit).
+
+    Divides one factor out of the generating function: forward where hit <= 1/2, backward where
+    hit > 1/2, so that an error is never multiplied by more than one from term to term. The l1
+    error is at most that of ``pmf`` times the number of terms.
+    """
+    n = last - first + 2
+    if hit <= 0.5:
+        scale = 1.0 / (1.0 - hit)
+        ratio = hit * scale
+        out[0] = 0.0
+        for i in range(1, n):
+            out[i] = pmf[first + i - 1] * scale - ratio * out[i - 1]
+    else:
+        scale = 1.0 / hit
+        ratio = (1.0 - hit) * scale
+        out[n - 1] = 0.0
+        for i in range(n - 1, 0, -1):
+            out[i - 1] = pmf[first + i - 1] * scale - ratio * out[i]
+
+
+@kernel
+def count_pmfs(
+    p: FloatArray,
+    offsets: OffsetArray,
+    out: FloatArray,
+) -> None:
+    """The exact distributions of several users: row u of ``out`` gets P(S_u = m) from m = 0."""
+    sums = np.empty(MANY_SUMS + 1)
+    longest = 0
+    for u in range(offsets.size - 1):
+        longest = max(longest, offsets[u + 1] - offsets[u])
+    pmf = np.empty(longest + 2)
+    out[:] = 0.0
+    for u in range(offsets.size - 1):
+        first, last = count_pmf_exact(p[offsets[u] : offsets[u + 1]], sums, pmf)
+        for m in range(first, min(last + 1, out.shape[1])):
+            out[u, m] = pmf[m]

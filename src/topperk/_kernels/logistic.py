@@ -1,0 +1,323 @@
+"""Platt scaling: logistic regression of a label on a score, per user or pooled.
+
+For the candidates i of one user with score s_i and label y_i, the parameters (a, b) of
+``p_i = sigmoid(a s_i + b)`` minimise
+
+    sum_i [log(1 + exp(z_i)) - y_i z_i] + (theta - m)' P (theta - m) / 2,    z_i = a s_i + b,
+
+theta = (a, b), with a Gaussian prior of mean m and precision P (``P = diag(1/C, 0)``, m = 0 is
+scikit-learn's ridge of strength C on the slope). Sums over negatives are sums over everything
+minus sums over the few positives, so no array of labels is read.
+
+Newton's method with halved steps. Inside, scores are centred and scaled per user, which changes
+nothing but the conditioning. One pass per step: an exponential, a division, and a few
+multiply-adds per candidate; log(1 + exp) is gathered as a product and takes one logarithm for
+``CHUNK`` candidates.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from topperk._kernels.arrays import AnyFloatArray, FloatArray, IntArray, OffsetArray
+from topperk._kernels.compiling import kernel
+from topperk._kernels.exponential import fast_exp
+
+CHUNK = 512
+MAX_STEPS = 60
+# A last step below this, relative to 1 + |theta|, ends the iteration (convergence is quadratic, so
+# the parameters are then at rounding).
+SMALL_STEP = 1e-9
+
+FITTED = 0
+NO_POSITIVE = 1
+NO_NEGATIVE = 2
+NOT_CONVERGED = 3
+
+
+@kernel
+def gather(scores: AnyFloatArray, positions: IntArray, x: FloatArray) -> tuple[int, int, float]:
+    """Copy the candidates (scores above minus infinity) to ``x``.
+
+    Returns how many, how many of ``positions`` (the positives) are among them, and the sum of the
+    positives' scores.
+    """
+    n = 0
+    for i in range(scores.size):
+        if scores[i] > -np.inf:
+            x[n] = scores[i]
+            n += 1
+    n_positive = 0
+    total = 0.0
+    for j in range(positions.size):
+        s = scores[positions[j]]
+        if s > -np.inf:
+            n_positive += 1
+            total += s
+    return n, n_positive, total
+
+
+@kernel
+def centre_and_scale(x: FloatArray) -> tuple[float, float]:
+    """Mean and standard deviation, the latter 1 where all values are equal to rounding."""
+    centre = 0.0
+    for i in range(x.size):
+        centre += x[i]
+    centre /= x.size
+    scale = 0.0
+    largest = 0.0
+    for i in range(x.size):
+        scale += (x[i] - centre) ** 2
+        largest = max(largest, abs(x[i]))
+    scale = math.sqrt(scale / x.size)
+    if not scale > 1e-12 * largest:
+        scale = 1.0
+    return centre, scale
+
+
+@kernel
+def logistic_sums(
+    x: FloatArray, a: float, b: float
+) -> tuple[float, float, float, float, float, float]:
+    """Sums over x of log(1 + e^z), p, p x, w, w x, w x^2, where z = a x + b and w = p (1 - p)."""
+    log_sum = 0.0
+    p_sum = 0.0
+    px_sum = 0.0
+    w_sum = 0.0
+    wx_sum = 0.0
+    wxx_sum = 0.0
+    for begin in range(0, x.size, CHUNK):
+        product = 1.0
+        for i in range(begin, min(begin + CHUNK, x.size)):
+            v = x[i]
+            z = a * v + b
+            e = fast_exp(-abs(z))
+            big = 1.0 / (1.0 + e)
+            small = e * big
+            p = big if z > 0.0 else small
+            w = big * small
+            product *= 1.0 + e
+            log_sum += max(z, 0.0)
+            p_sum += p
+            px_sum += p * v
+            w_sum += w
+            wx_sum += w * v
+            wxx_sum += w * v * v
+        log_sum += math.log(product)
+    return log_sum, p_sum, px_sum, w_sum, wx_sum, wxx_sum
+
+
+@kernel
+def newton(
+    x: FloatArray,
+    n_positive: int,
+    positive_sum: float,
+    prior: FloatArray,
+    start: FloatArray,
+    covariance: FloatArray,
+) -> tuple[float, float, int, int]:
+    """Fit (a, b) to the candidates ``x``; returns (a, b, outcome, steps).
+
+    ``prior``: (m_a, m_b, P_aa, P_ab, P_bb); ``start``: (a, b) to begin from; ``covariance`` gets
+    the inverse Hessian (aa, ab, bb). All in the units of x.
+    """
+    centre, scale = centre_and_scale(x)
+    for i in range(x.size):
+        x[i] = (x[i] - centre) / scale
+    # y = (x - centre) / scale; theta_y = (a * scale, b + a * centre)
+    sum_positive = (positive_sum - n_positive * centre) / scale
+    m_a = prior[0] * scale
+    m_b = prior[1] + prior[0] * centre
+    shift = centre / scale
+    p_aa = prior[2] / scale**2 - 2.0 * prior[3] * shift / scale + prior[4] * shift**2
+    p_ab = prior[3] / scale - prior[4] * shift
+    p_bb = prior[4]
+    a = start[0] * scale
+    b = start[1] + start[0] * centre
+
+    log_sum, p_sum, px_sum, h_bb, h_ab, h_aa = logistic_sums(x, a, b)
+    value = (
+        log_sum
+        - a * sum_positive
+        - b * n_positive
+        + 0.5 * (p_aa * (a - m_a) ** 2 + p_bb * (b - m_b) ** 2)
+        + p_ab * (a - m_a) * (b - m_b)
+    )
+    outcome = NOT_CONVERGED
+    steps = 0
+    while steps < MAX_STEPS:
+        steps += 1
+        g_a = px_sum - sum_positive + p_aa * (a - m_a) + p_ab * (b - m_b)
+        g_b = p_sum - n_positive + p_ab * (a - m_a) + p_bb * (b - m_b)
+        h_aa += p_aa
+        h_ab += p_ab
+        h_bb += p_bb
+        determinant = h_aa * h_bb - h_ab * h_ab
+        if determinant > 1e-14 * h_aa * h_bb:
+            d_a = (h_bb * g_a - h_ab * g_b) / determinant
+            d_b = (h_aa * g_b - h_ab * g_a) / determinant
+        else:
+            # flat in some direction: constant scores, or probabilities all at 0 or 1
+            d_a = g_a / (h_aa + 1e-12)
+            d_b = g_b / (h_bb + 1e-12)
+        # a step that moves a typical logit by more than 8 is no longer a quadratic's business
+        reach = max(abs(d_a), abs(d_b))
+        step = 1.0 if reach <= 8.0 else 8.0 / reach
+        slope = step * (g_a * d_a + g_b * d_b)
+        done = reach <= SMALL_STEP * (1.0 + max(abs(a), abs(b)))
+        improved = False
+        for _ in range(40):
+            new_a = a - step * d_a
+            new_b = b - step * d_b
+            log_sum, p_sum, px_sum, h_bb, h_ab, h_aa = logistic_sums(x, new_a, new_b)
+            new_value = (
+                log_sum
+                - new_a * sum_positive
+                - new_b * n_positive
+                + 0.5 * (p_aa * (new_a - m_a) ** 2 + p_bb * (new_b - m_b) ** 2)
+                + p_ab * (new_a - m_a) * (new_b - m_b)
+            )
+            if done or new_value <= value - 1e-4 * slope + 1e-13 * abs(value):
+                improved = True
+                break
+            step *= 0.5
+            slope *= 0.5
+        if not improved:
+            break
+        a = new_a
+        b = new_b
+        value = new_value
+        if done:
+            outcome = FITTED
+            break
+    h_aa += p_aa
+    h_ab += p_ab
+    h_bb += p_bb
+    determinant = h_aa * h_bb - h_ab * h_ab
+    if determinant > 0.0:
+        v_aa = h_bb / determinant
+        v_ab = -h_ab / determinant
+        v_bb = h_aa / determinant
+        # back to the units of x: theta = (A / scale, B - A centre / scale)
+        covariance[0] = v_aa / scale**2
+        covariance[1] = v_ab / scale - shift * v_aa / scale
+        covariance[2] = v_bb - 2.0 * shift * v_ab + shift**2 * v_aa
+    else:
+        covariance[:] = np.nan
+    return a / scale, b - a * shift, outcome, steps
+
+
+@kernel
+def fit_users(
+    scores: AnyFloatArray,
+    offsets: OffsetArray,
+    positives: IntArray,
+    positive_offsets: OffsetArray,
+    prior: FloatArray,
+    start: FloatArray,
+    parameters: FloatArray,
+    covariances: FloatArray,
+    outcomes: IntArray,
+    steps: IntArray,
+) -> None:
+    """``newton`` for every user of a block.
+
+    ``positives`` are positions within the user's own scores. ``start[u]`` is where user u begins,
+    or NaN for (0, logit of the share of positives). Users without a positive or without a negative
+    candidate get an outcome and no parameters (NaN).
+    """
+    longest = 0
+    for u in range(offsets.size - 1):
+        longest = max(longest, offsets[u + 1] - offsets[u])
+    buffer = np.empty(longest)
+    begin = np.empty(2)
+    for u in range(offsets.size - 1):
+        own = scores[offsets[u] : offsets[u + 1]]
+        own_positives = positives[positive_offsets[u] : positive_offsets[u + 1]]
+        n, n_positive, total = gather(own, own_positives, buffer)
+        parameters[u, :] = np.nan
+        covariances[u, :] = np.nan
+        steps[u] = 0
+        if n_positive == 0:
+            outcomes[u] = NO_POSITIVE
+            continue
+        if n_positive == n:
+            outcomes[u] = NO_NEGATIVE
+            continue
+        begin[:] = start[u]
+        if np.isnan(begin[0]):
+            begin[0] = 0.0
+            begin[1] = math.log(n_positive / (n - n_positive))
+        a, b, outcomes[u], steps[u] = newton(
+            buffer[:n], n_positive, total, prior, begin, covariances[u]
+        )
+        parameters[u, 0] = a
+        parameters[u, 1] = b
+
+
+@kernel
+def pooled_sums(
+    scores: AnyFloatArray,
+    offsets: OffsetArray,
+    positives: IntArray,
+    positive_offsets: OffsetArray,
+    centre: float,
+    scale: float,
+    a: float,
+    b: float,
+    sums: FloatArray,
+) -> None:
+    """Add a block's part to the sums of the pooled regression, in units (s - centre) / scale.
+
+    ``sums``: log(1 + e^z), p, p x, w, w x, w x^2 over all candidates; then over the positives how
+    many and the sum of x.
+    """
+    longest = 0
+    for u in range(offsets.size - 1):
+        longest = max(longest, offsets[u + 1] - offsets[u])
+    x = np.empty(longest)
+    for u in range(offsets.size - 1):
+        own = scores[offsets[u] : offsets[u + 1]]
+        own_positives = positives[positive_offsets[u] : positive_offsets[u + 1]]
+        n, n_positive, total = gather(own, own_positives, x)
+        for i in range(n):
+            x[i] = (x[i] - centre) / scale
+        log_sum, p_sum, px_sum, w_sum, wx_sum, wxx_sum = logistic_sums(x[:n], a, b)
+        sums[0] += log_sum
+        sums[1] += p_sum
+        sums[2] += px_sum
+        sums[3] += w_sum
+        sums[4] += wx_sum
+        sums[5] += wxx_sum
+        sums[6] += n_positive
+        sums[7] += (total - n_positive * centre) / scale
+
+
+@kernel
+def moments(scores: AnyFloatArray, totals: FloatArray) -> None:
+    """Merge a block's candidates into ``totals``: count, mean, squared deviations, least, greatest.
+
+    Chan's update, so that a large common offset costs no precision.
+    """
+    count = 0
+    total = 0.0
+    for i in range(scores.size):
+        if scores[i] > -np.inf:
+            count += 1
+            total += scores[i]
+            totals[3] = min(totals[3], scores[i])
+            totals[4] = max(totals[4], scores[i])
+    if count == 0:
+        return
+    mean = total / count
+    squares = 0.0
+    for i in range(scores.size):
+        if scores[i] > -np.inf:
+            squares += (scores[i] - mean) ** 2
+    both = totals[0] + count
+    gap = mean - totals[1]
+    totals[2] += squares + gap * gap * totals[0] * count / both
+    totals[1] += gap * count / both
+    totals[0] = both

@@ -1,0 +1,211 @@
+"""Blocks of scores: leave out what was seen, find what can not be used, take the best.
+
+A block holds the candidates of several users in flat arrays: user u's are
+``offsets[u]..offsets[u + 1]``. ``items`` names them in ascending order, or is empty where a block
+holds every item and the position is the item. A score of minus infinity is no candidate.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from topperk._kernels.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray, OffsetArray
+from topperk._kernels.compiling import kernel
+
+
+@kernel
+def exclude(
+    scores: AnyFloatArray,
+    offsets: OffsetArray,
+    items: IntArray,
+    rows: IntArray,
+    seen_offsets: OffsetArray,
+    seen_items: IntArray,
+    item_of_seen: IntArray,
+) -> None:
+    """Set to minus infinity what user ``rows[u]`` has seen (-1: a user who has seen nothing).
+
+    ``item_of_seen`` turns the codes of ``seen_items`` into the block's (-1: not scored at all).
+    Cost: proportional to what was seen (times a binary search where ``items`` are named).
+    """
+    for u in range(rows.size):
+        if rows[u] < 0:
+            continue
+        own = items[offsets[u] : offsets[u + 1]]
+        for j in range(seen_offsets[rows[u]], seen_offsets[rows[u] + 1]):
+            item = item_of_seen[seen_items[j]]
+            if item < 0:
+                continue
+            if items.size == 0:
+                scores[offsets[u] + item] = -np.inf
+            else:
+                at = np.searchsorted(own, item)
+                if at < own.size and own[at] == item:
+                    scores[offsets[u] + at] = -np.inf
+
+
+@kernel
+def first_invalid(
+    scores: AnyFloatArray,
+) -> int:
+    """The position of the first score that is NaN or plus infinity, or -1."""
+    for i in range(scores.size):
+        if not scores[i] < np.inf:
+            return i
+    return -1
+
+
+@kernel
+def top_of(
+    scores: AnyFloatArray,
+    top_scores: AnyFloatArray,
+    top_positions: IntArray,
+) -> int:
+    """The best candidates in order (equal scores: the earlier position first); returns how many.
+
+    A heap of the best so far with the worst at its root: an item that does not beat the root
+    costs one comparison.
+    """
+    capacity = top_scores.size
+    size = 0
+    for i in range(scores.size):
+        s = scores[i]
+        if s == -np.inf:
+            continue
+        if size < capacity:
+            at = size
+            size += 1
+            while at > 0:
+                parent = (at - 1) // 2
+                if not s <= top_scores[parent]:
+                    break
+                top_scores[at] = top_scores[parent]
+                top_positions[at] = top_positions[parent]
+                at = parent
+            top_scores[at] = s
+            top_positions[at] = i
+        elif capacity > 0 and s > top_scores[0]:
+            _sift(top_scores, top_positions, size, s, i)
+    for end in range(size - 1, 0, -1):
+        s, i = top_scores[end], top_positions[end]
+        top_scores[end], top_positions[end] = top_scores[0], top_positions[0]
+        _sift(top_scores, top_positions, end, s, i)
+    return size
+
+
+@kernel
+def _sift(
+    top_scores: AnyFloatArray,
+    top_positions: IntArray,
+    size: int,
+    s: float,
+    i: int,
+) -> None:
+    """Put (s, i) in place of the root. Worse is a smaller score, or a later position."""
+    at = 0
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        other = child + 1
+        if other < size and (
+            top_scores[other] < top_scores[child]
+            or (
+                top_scores[other] == top_scores[child]
+                and top_positions[other] > top_positions[child]
+            )
+        ):
+            child = other
+        if s < top_scores[child] or (s == top_scores[child] and i > top_positions[child]):
+            break
+        top_scores[at] = top_scores[child]
+        top_positions[at] = top_positions[child]
+        at = child
+    top_scores[at] = s
+    top_positions[at] = i
+
+
+@kernel
+def top_lists(
+    scores: AnyFloatArray,
+    offsets: OffsetArray,
+    top_scores: AnyFloatArray,
+    top_positions: IntArray,
+) -> IntArray:
+    """``top_of`` for every user of a block; returns each user's list length.
+
+    Positions count from the user's own first candidate. What a list leaves empty is -1 and
+    minus infinity.
+    """
+    lengths = np.empty(offsets.size - 1, dtype=np.int32)
+    for u in range(offsets.size - 1):
+        own = scores[offsets[u] : offsets[u + 1]]
+        lengths[u] = top_of(own, top_scores[u], top_positions[u])
+        top_scores[u, lengths[u] :] = -np.inf
+        top_positions[u, lengths[u] :] = -1
+    return lengths
+
+
+@kernel
+def positions_of(
+    items: IntArray,
+    offsets: OffsetArray,
+    rows: IntArray,
+    part_offsets: OffsetArray,
+    part_items: IntArray,
+    item_of_part: IntArray,
+    out: IntArray,
+    out_offsets: OffsetArray,
+) -> None:
+    """Where a part's items (validation, test) stand among each user's own candidates.
+
+    ``out`` needs room for all; ``out_offsets`` gets each user's share. Items that are not scored
+    for the user are left out.
+    """
+    at = 0
+    for u in range(rows.size):
+        out_offsets[u] = at
+        if rows[u] < 0:
+            continue
+        own = items[offsets[u] : offsets[u + 1]]
+        for j in range(part_offsets[rows[u]], part_offsets[rows[u] + 1]):
+            item = item_of_part[part_items[j]]
+            if item < 0:
+                continue
+            if items.size == 0:
+                out[at] = item
+                at += 1
+            else:
+                place = np.searchsorted(own, item)
+                if place < own.size and own[place] == item:
+                    out[at] = place
+                    at += 1
+    out_offsets[rows.size] = at
+
+
+@kernel
+def count_candidates(scores: AnyFloatArray, offsets: OffsetArray) -> IntArray:
+    """How many scores of each user are above minus infinity."""
+    counts = np.zeros(offsets.size - 1, dtype=np.int32)
+    for u in range(offsets.size - 1):
+        for i in range(offsets[u], offsets[u + 1]):
+            if scores[i] > -np.inf:
+                counts[u] += 1
+    return counts
+
+
+@kernel
+def hits_in_lists(
+    top_positions: IntArray, positives: IntArray, positive_offsets: OffsetArray, flags: BoolArray
+) -> FloatArray:
+    """1.0 where a list's item is among the user's positives. ``flags``: all False, and so again."""
+    hits = np.zeros(top_positions.shape)
+    for u in range(top_positions.shape[0]):
+        for j in range(positive_offsets[u], positive_offsets[u + 1]):
+            flags[positives[j]] = True
+        for r in range(top_positions.shape[1]):
+            if top_positions[u, r] >= 0 and flags[top_positions[u, r]]:
+                hits[u, r] = 1.0
+        for j in range(positive_offsets[u], positive_offsets[u + 1]):
+            flags[positives[j]] = False
+    return hits

@@ -1,0 +1,112 @@
+"""A utility's three functions as arrays, and the curves of a block computed from them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from topperk._kernels.arrays import FloatArray, IntArray, OffsetArray
+from topperk._kernels.curves import curves_exact, curves_paper, curves_without_total
+from topperk.errors import SettingError
+
+if TYPE_CHECKING:
+    from topperk.utility import Utility
+
+Method: TypeAlias = Literal["exact", "paper"]
+# The table h(m, k) begins with this many counts and doubles as users need more.
+FIRST_ROWS = 256
+
+
+class UtilityTables:
+    """A utility's three functions as arrays for lists of up to ``max_k``, to use on many blocks."""
+
+    def __init__(self, utility: Utility, max_k: int) -> None:
+        self.utility = utility
+        self.max_k = max_k
+        ranks = np.arange(1, max_k + 1, dtype=np.float64)
+        self.discount = _finite(utility.discount(ranks), ranks.shape, utility, "discount")
+        self.penalty = _finite(utility.penalty(ranks), ranks.shape, utility, "penalty")
+        self._table = np.zeros((max_k + 1, 0))
+
+    def table(self, rows: int) -> FloatArray:
+        """``table[k, m]`` = h(m, k) for m below ``rows`` at least; row and column 0 are 0."""
+        if self._table.shape[1] < rows:
+            size = max(rows, FIRST_ROWS, 2 * self._table.shape[1])
+            m = np.arange(1, size, dtype=np.float64)[None, :]
+            k = np.arange(1, self.max_k + 1, dtype=np.float64)[:, None]
+            values = np.zeros((self.max_k + 1, size))
+            if self.max_k > 0:
+                inner = np.broadcast_to(self.utility.normaliser(m, k), (self.max_k, size - 1))
+                values[1:, 1:] = _finite(inner, inner.shape, self.utility, "normaliser")
+            self._table = values
+        return self._table
+
+    def expected(
+        self,
+        p: FloatArray,
+        offsets: OffsetArray,
+        ranked: FloatArray,
+        lengths: IntArray,
+        method: Method = "exact",
+        paper_terms: int = 2000,
+    ) -> FloatArray:
+        """Expected curves of a block: ``p`` flat by ``offsets``, ``ranked`` the lists in order.
+
+        Beyond a user's own ``lengths`` a curve is NaN.
+        """
+        if method not in ("exact", "paper"):
+            raise SettingError(f"method is {method!r}; it can be 'exact' or 'paper'.")
+        ranked = np.ascontiguousarray(ranked)
+        curves = np.empty((lengths.size, self.max_k + 1))
+        if not self.utility.counts_all_relevant:
+            factor = self.table(2)[:, 1]
+            factor = np.ascontiguousarray(factor)
+            curves_without_total(ranked, lengths, self.discount, self.penalty, factor, curves)
+            return curves
+        if method == "paper":
+            if paper_terms < 1:
+                raise SettingError(f"paper_terms is {paper_terms}; it must be at least 1.")
+            table = self.table(paper_terms + 1)
+            curves_paper(
+                p, offsets, ranked, lengths, self.discount, self.penalty, table, paper_terms, curves
+            )
+            return curves
+        done = 0
+        rows = FIRST_ROWS
+        while True:
+            table = self.table(rows)
+            done = curves_exact(
+                p, offsets, ranked, lengths, self.discount, self.penalty, table, done, curves
+            )
+            if done == lengths.size:
+                return curves
+            rows = 2 * table.shape[1]
+
+    def realised(self, hits: FloatArray, n_relevant: FloatArray) -> FloatArray:
+        """Realised curves of users whose list holds ``hits`` (0/1) and who have ``n_relevant``."""
+        counts = n_relevant.astype(np.int64)
+        table = self.table(int(counts.max(initial=0)) + 1)
+        curves = np.zeros((hits.shape[0], self.max_k + 1))
+        gain = np.cumsum(self.discount * hits, axis=1)
+        cost = np.cumsum(self.penalty * (1.0 - hits), axis=1)
+        curves[:, 1:] = table[1:, counts].T * gain - cost
+        return curves
+
+
+def _finite(
+    values: npt.ArrayLike, shape: tuple[int, ...], utility: Utility, what: str
+) -> FloatArray:
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != shape:
+        raise SettingError(
+            f"the {what} of utility {utility.name!r} has shape {array.shape} where {shape} is "
+            "needed. Return one value for each rank, or for each pair of m and k."
+        )
+    if not np.isfinite(array).all():
+        raise SettingError(
+            f"the {what} of utility {utility.name!r} holds NaN or infinity. "
+            "It must be finite for every rank, m >= 1 and k >= 1."
+        )
+    return np.ascontiguousarray(array)
