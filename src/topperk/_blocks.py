@@ -1,0 +1,155 @@
+"""Candidates in blocks: a source's scores, without what each user has seen.
+
+The ids of a source need not be those of the interactions or of a fitted model (the *reference*):
+an ``Alignment`` says how the codes of the one read in the other, and every pass over a source goes
+through ``candidate_blocks``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+
+import numpy as np
+
+from topperk._kernels.arrays import IntArray, OffsetArray
+from topperk._kernels.ranking import exclude, positions_of
+from topperk.errors import IdError, SettingError
+from topperk.ids import IdIndex, Ids
+from topperk.progress import Progress
+from topperk.scores import ScoreBlock, ScoreSource, check_block
+
+OnMissing: TypeAlias = Literal["error", "skip"]
+# Pairs in a block: 2 million scores are 16 MB as float64, large enough for a fast matrix product
+# and small enough to stay near the processor.
+BLOCK_PAIRS = 2_000_000
+
+
+class Part(Protocol):
+    """Which items belong to which user, as in Interactions."""
+
+    @property
+    def offsets(self) -> OffsetArray: ...
+    @property
+    def items(self) -> IntArray: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Alignment:
+    """How codes relate; -1 where the other side does not know one.
+
+    ``rows``: the reference's user of each source user; ``items``: the source's item of each
+    reference item.
+    """
+
+    rows: IntArray
+    items: IntArray
+
+
+def align(source: Ids, reference: Ids) -> Alignment:
+    """Relate the codes of a source to those of the reference."""
+    if source is reference:
+        users = np.arange(source.n_users, dtype=np.int32)
+        items = np.arange(source.n_items, dtype=np.int32)
+        return Alignment(users, items)
+    return Alignment(
+        reference.users.codes(source.users.values, "the scores' users"),
+        source.items.codes(reference.items.values, "the interactions' items"),
+    )
+
+
+def align_whole(source: ScoreSource, reference: Ids, on_missing: OnMissing) -> Alignment:
+    """``align``, and IdError where one side knows a user or item that the other does not.
+
+    With ``on_missing="skip"`` such users are passed over, and such items are ordinary candidates
+    that nobody has seen, or can not be recommended. A source of retrieved candidates may lack
+    items in any case.
+    """
+    if on_missing not in ("error", "skip"):
+        raise SettingError(f"on_missing is {on_missing!r}; it can be 'error' or 'skip'.")
+    ids = source.ids
+    alignment = align(ids, reference)
+    if on_missing == "skip":
+        return alignment
+    _refuse(alignment.rows < 0, ids.users, "user", "the scores", "the interactions")
+    known = np.zeros(reference.n_users, dtype=np.bool_)
+    known[alignment.rows[alignment.rows >= 0]] = True
+    _refuse(~known, reference.users, "user", "the interactions", "the scores")
+    known = np.zeros(ids.n_items, dtype=np.bool_)
+    known[alignment.items[alignment.items >= 0]] = True
+    _refuse(~known, ids.items, "item", "the scores", "the interactions")
+    if source.scores_every_item:
+        _refuse(alignment.items < 0, reference.items, "item", "the interactions", "the scores")
+    return alignment
+
+
+def _refuse(
+    unknown: np.ndarray[tuple[int, ...], np.dtype[np.bool_]],
+    index: IdIndex,
+    kind: str,
+    here: str,
+    there: str,
+) -> None:
+    if unknown.any():
+        name = index.name(int(np.argmax(unknown)))
+        raise IdError(
+            f"{kind} {name} of {here} is not among {there} (nor are {int(unknown.sum()) - 1:,} "
+            f"others). Bring the two to the same {kind}s, or pass on_missing='skip'."
+        )
+
+
+def candidate_blocks(
+    source: ScoreSource,
+    users: IntArray,
+    alignment: Alignment,
+    seen: Sequence[Part],
+    stage: str,
+    progress: Progress | None = None,
+    block_pairs: int = BLOCK_PAIRS,
+) -> Iterator[tuple[ScoreBlock, IntArray]]:
+    """The candidates of ``users`` (source codes) in order, and their users in the reference.
+
+    What a user has in one of ``seen`` is minus infinity. NaN and plus infinity are errors.
+    """
+    size = max(1, block_pairs // max(1, source.ids.n_items))
+    if progress is not None:
+        progress(stage, 0, users.size)
+    for begin in range(0, users.size, size):
+        block = source.block(users[begin : begin + size])
+        check_block(block, source.ids)
+        rows = alignment.rows[block.users]
+        for part in seen:
+            exclude(
+                block.scores,
+                block.offsets,
+                block.items,
+                rows,
+                part.offsets,
+                part.items,
+                alignment.items,
+            )
+        yield block, rows
+        if progress is not None:
+            progress(stage, begin + block.users.size, users.size)
+
+
+def positions_in(
+    block: ScoreBlock, rows: IntArray, part: Part, alignment: Alignment
+) -> tuple[IntArray, OffsetArray]:
+    """Where a part's items stand among each user's own candidates, and each user's share."""
+    known = rows[rows >= 0]
+    room = int((part.offsets[known + 1] - part.offsets[known]).sum())
+    positions = np.empty(room, dtype=np.int32)
+    offsets = np.empty(rows.size + 1, dtype=np.int64)
+    positions_of(
+        block.items,
+        block.offsets,
+        rows,
+        part.offsets,
+        part.items,
+        alignment.items,
+        positions,
+        offsets,
+    )
+    return positions[: offsets[-1]], offsets

@@ -1,0 +1,399 @@
+"""Score sources: any recommender's scores, in blocks of users.
+
+A source knows the outside ids of its users and items and gives the scores of any few users at a
+time, so the matrix of all users by all items never exists. The kinds:
+
+- ``Factors``     a user's score for an item is a product of two vectors, with optional biases;
+- ``Dense``       a matrix that exists already, in memory or as a memory map;
+- ``Candidates``  a long frame ``user_id, item_id, score``: what a two-stage recommender retrieved;
+- ``Callable``    a function of users that returns their rows.
+
+Minus infinity means "not to be recommended"; NaN and plus infinity are errors. Equal scores are
+ordered by item code, which is the item's place in ``source.ids.items``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable as Function
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from topperk._frames import read_columns
+from topperk._kernels.arrays import AnyFloatArray, IntArray, OffsetArray
+from topperk._kernels.ranking import first_invalid
+from topperk._npz import read_npz, write_npz
+from topperk.errors import FileFormatError, IdError, ScoreError
+from topperk.ids import IdIndex, Ids
+
+__all__ = [
+    "Callable",
+    "Candidates",
+    "Dense",
+    "Factors",
+    "ScoreBlock",
+    "ScoreSource",
+    "load_scores",
+]
+
+EVERY_ITEM = np.empty(0, dtype=np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreBlock:
+    """The candidates of some users, flat: user j's are ``offsets[j]..offsets[j + 1]``.
+
+    ``items`` holds item codes, ascending within a user, or is empty where every user's candidates
+    are all items in the order of their codes. ``scores`` belongs to the block: whoever receives it
+    may write into it.
+    """
+
+    users: IntArray
+    scores: AnyFloatArray
+    offsets: OffsetArray
+    items: IntArray
+
+    @staticmethod
+    def of_rows(users: IntArray, rows: AnyFloatArray) -> ScoreBlock:
+        """A block that holds every item, from an (n_users, n_items) array of its own."""
+        n, n_items = rows.shape
+        offsets = np.arange(n + 1, dtype=np.int64) * n_items
+        return ScoreBlock(users, np.ascontiguousarray(rows).reshape(-1), offsets, EVERY_ITEM)
+
+    def items_at(self, positions: IntArray) -> IntArray:
+        """Item codes of positions in each user's own part, a row per user; -1 stays."""
+        if self.items.size == 0:
+            return positions
+        flat = self.offsets[:-1, None] + np.maximum(positions, 0)
+        return np.where(
+            positions < 0, np.int32(-1), self.items[np.minimum(flat, self.items.size - 1)]
+        )
+
+
+@runtime_checkable
+class ScoreSource(Protocol):
+    """What topperk asks of a recommender: its ids, and the scores of some of its users."""
+
+    @property
+    def ids(self) -> Ids:
+        """The users and items that are scored; a code is a place in these."""
+        ...
+
+    @property
+    def scores_every_item(self) -> bool:
+        """False where a user has only retrieved candidates, so that items may be missing."""
+        ...
+
+    def block(self, users: IntArray) -> ScoreBlock:
+        """The scores of the users with these codes, in this order."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Factors:
+    """Scores ``user_vectors @ item_vectors.T``, plus biases where there are any.
+
+    Row n of ``user_vectors`` belongs to user n of ``ids`` (for interactions read by topperk:
+    ``data.ids``, in ascending order). float32 stays float32; everything else becomes float64.
+    Cost of a block: one matrix product.
+
+    >>> from topperk import Factors, Ids
+    >>> ids = Ids.of(users=["u"], items=["x", "y"])
+    >>> source = Factors([[1.0, 0.0]], [[2.0, 0.0], [0.0, 3.0]], ids)
+    >>> source.block(np.array([0], dtype=np.int32)).scores
+    array([2., 0.])
+    """
+
+    user_vectors: AnyFloatArray
+    item_vectors: AnyFloatArray
+    user_biases: AnyFloatArray | None
+    item_biases: AnyFloatArray | None
+    ids: Ids
+
+    def __init__(
+        self,
+        user_vectors: npt.ArrayLike,
+        item_vectors: npt.ArrayLike,
+        ids: Ids,
+        user_biases: npt.ArrayLike | None = None,
+        item_biases: npt.ArrayLike | None = None,
+    ) -> None:
+        users = _float_array(user_vectors, "user_vectors", 2)
+        items = _float_array(item_vectors, "item_vectors", 2)
+        if users.shape[1] != items.shape[1]:
+            raise ScoreError(
+                f"user_vectors have {users.shape[1]} factors and item_vectors {items.shape[1]}. "
+                "Pass the two sides of one model, with a row for each user and item."
+            )
+        _match_rows(users.shape[0], ids.n_users, "user_vectors", "users")
+        _match_rows(items.shape[0], ids.n_items, "item_vectors", "items")
+        own, others = None, None
+        if user_biases is not None:
+            own = _float_array(user_biases, "user_biases", 1)
+            _match_rows(own.shape[0], ids.n_users, "user_biases", "users")
+        if item_biases is not None:
+            others = _float_array(item_biases, "item_biases", 1)
+            _match_rows(others.shape[0], ids.n_items, "item_biases", "items")
+        for name, value in {
+            "user_vectors": users,
+            "item_vectors": items,
+            "user_biases": own,
+            "item_biases": others,
+        }.items():
+            if value is not None and not np.isfinite(value).all():
+                row = int(np.argwhere(~np.isfinite(value))[0][0])
+                index = ids.users if name.startswith("user") else ids.items
+                raise ScoreError(
+                    f"{name} contain NaN or infinity in the row of {index.name(row)}. "
+                    "Train the model again, or leave that row out of the vectors and the ids."
+                )
+        dtype = np.result_type(users, items)
+        checked: dict[str, object] = {
+            "user_vectors": users.astype(dtype, copy=False),
+            "item_vectors": items.astype(dtype, copy=False),
+            "user_biases": None if own is None else own.astype(dtype, copy=False),
+            "item_biases": None if others is None else others.astype(dtype, copy=False),
+            "ids": ids,
+        }
+        for field, content in checked.items():
+            object.__setattr__(self, field, content)
+
+    @property
+    def scores_every_item(self) -> bool:
+        """True: every pair has a score."""
+        return True
+
+    def block(self, users: IntArray) -> ScoreBlock:
+        """The scores of the users with these codes, in this order."""
+        rows = self.user_vectors[users] @ self.item_vectors.T
+        if self.item_biases is not None:
+            rows += self.item_biases
+        if self.user_biases is not None:
+            rows += self.user_biases[users, None]
+        return ScoreBlock.of_rows(users, rows)
+
+    def save(self, path: str | Path) -> None:
+        """Write vectors, biases and ids to one ``.npz`` file that ``load_scores`` reads."""
+        arrays: dict[str, npt.NDArray[Any]] = {
+            "user_vectors": self.user_vectors,
+            "item_vectors": self.item_vectors,
+            "user_ids": _plain_ids(self.ids.users),
+            "item_ids": _plain_ids(self.ids.items),
+        }
+        if self.user_biases is not None:
+            arrays["user_biases"] = self.user_biases
+        if self.item_biases is not None:
+            arrays["item_biases"] = self.item_biases
+        write_npz(Path(path), arrays)
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Dense:
+    """A users x items matrix that exists already: an array, or ``np.load(..., mmap_mode="r")``.
+
+    Only the rows of a block are read, and they are copied: the matrix is never written to.
+    """
+
+    matrix: npt.NDArray[Any]
+    ids: Ids
+
+    def __init__(self, matrix: npt.ArrayLike, ids: Ids) -> None:
+        array = matrix if isinstance(matrix, np.ndarray) else np.asarray(matrix)
+        if array.ndim != 2 or array.dtype.kind not in "fiub":
+            raise ScoreError(
+                f"a matrix of scores needs numbers in two dimensions (users, items); this one has "
+                f"shape {array.shape} and type {array.dtype}."
+            )
+        _match_rows(array.shape[0], ids.n_users, "the matrix's rows", "users")
+        _match_rows(array.shape[1], ids.n_items, "the matrix's columns", "items")
+        object.__setattr__(self, "matrix", array)
+        object.__setattr__(self, "ids", ids)
+
+    @property
+    def scores_every_item(self) -> bool:
+        """True: every pair has a score."""
+        return True
+
+    def block(self, users: IntArray) -> ScoreBlock:
+        """The scores of the users with these codes, in this order."""
+        rows = self.matrix[users]
+        dtype = np.float32 if rows.dtype in (np.float16, np.float32) else np.float64
+        return ScoreBlock.of_rows(users, rows.astype(dtype, copy=rows.base is not None))
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Candidates:
+    """A long frame ``user_id, item_id, score``: each user's own candidates, of any number.
+
+    Takes polars, pandas, pyarrow, a duckdb relation, or the path of a table file. The columns are
+    recognised by their usual names or can be named. A pair may occur once.
+    """
+
+    scores: AnyFloatArray
+    items: IntArray
+    offsets: OffsetArray
+    ids: Ids
+
+    def __init__(
+        self,
+        source: object,
+        *,
+        user_id: str | None = None,
+        item_id: str | None = None,
+        score: str | None = None,
+    ) -> None:
+        what = f"candidates {source}" if isinstance(source, (str, Path)) else "candidates"
+        columns = read_columns(
+            source, what, {"user_id": user_id, "item_id": item_id, "score": score}
+        )
+        if columns.n_rows == 0:
+            raise FileFormatError(f"{what} hold no rows. Pass at least one scored pair.")
+        column, label = columns.pop("score"), columns.label("score")
+        if not column.dtype.is_numeric():
+            raise ScoreError(
+                f"{label} holds {column.dtype}, not numbers. Name the column of scores with score=."
+            )
+        user_ids, item_ids = columns.pop("user_id"), columns.pop("item_id")
+        users = IdIndex.sorted_from(user_ids, columns.label("user_id"))
+        items = IdIndex.sorted_from(item_ids, columns.label("item_id"))
+        user_codes = users.codes(user_ids, columns.label("user_id"))
+        item_codes = items.codes(item_ids, columns.label("item_id"))
+        single = column.dtype == pl.Float32
+        column = column.cast(pl.Float32 if single else pl.Float64)
+        values: AnyFloatArray = column.fill_null(float("nan")).to_numpy()
+        bad = first_invalid(values)
+        if bad >= 0:
+            raise _invalid_score(
+                values[bad], users.name(int(user_codes[bad])), items.name(int(item_codes[bad]))
+            )
+        order = np.lexsort((item_codes, user_codes))
+        user_codes, item_codes = user_codes[order], item_codes[order]
+        again = (np.diff(user_codes) == 0) & (np.diff(item_codes) == 0)
+        if again.any():
+            at = int(np.argmax(again))
+            raise IdError(
+                f"{what}: item {items.name(int(item_codes[at]))} occurs more than once for user "
+                f"{users.name(int(user_codes[at]))} ({int(again.sum())} repetitions in all). "
+                "Keep one score for each pair, such as the highest."
+            )
+        counts = np.bincount(user_codes, minlength=len(users))
+        for name, value in {
+            "scores": values[order],
+            "items": np.ascontiguousarray(item_codes, dtype=np.int32),
+            "offsets": np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+            "ids": Ids(users, items, columns.kind),
+        }.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def scores_every_item(self) -> bool:
+        """False: items that were not retrieved for a user have no score."""
+        return False
+
+    def block(self, users: IntArray) -> ScoreBlock:
+        """The candidates of the users with these codes, in this order."""
+        counts = self.offsets[users + 1] - self.offsets[users]
+        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        take = np.arange(offsets[-1]) + np.repeat(self.offsets[users] - offsets[:-1], counts)
+        return ScoreBlock(users, self.scores[take], offsets, self.items[take])
+
+
+@dataclass(frozen=True, eq=False)
+class Callable:
+    """A function that scores a block of users: ``function(user_codes) -> (len(codes), n_items)``.
+
+    ``user_codes`` are places in ``ids.users``. For models that are no product of factors.
+    """
+
+    function: Function[[IntArray], npt.ArrayLike]
+    ids: Ids
+
+    @property
+    def scores_every_item(self) -> bool:
+        """True: the function scores every item."""
+        return True
+
+    def block(self, users: IntArray) -> ScoreBlock:
+        """The scores of the users with these codes, in this order."""
+        rows = np.array(self.function(users))
+        wanted = (users.size, self.ids.n_items)
+        if rows.shape != wanted or rows.dtype.kind not in "fiub":
+            raise ScoreError(
+                f"the scoring function returned {rows.dtype} of shape {rows.shape} for "
+                f"{users.size} users; numbers of shape {wanted} are needed."
+            )
+        dtype = np.float32 if rows.dtype in (np.float16, np.float32) else np.float64
+        return ScoreBlock.of_rows(users, rows.astype(dtype, copy=False))
+
+
+def load_scores(path: str | Path) -> ScoreSource:
+    """Open a score source on disk: ``Factors`` saved as ``.npz``, or a table of candidates.
+
+    The ``.npz`` holds ``user_vectors, item_vectors, user_ids, item_ids`` and perhaps
+    ``user_biases, item_biases``; ``Factors.save`` writes one, and so does ``np.savez``.
+    """
+    if Path(path).suffix.lower() != ".npz":
+        return Candidates(path)
+    arrays = read_npz(Path(path))
+    needed = ["user_vectors", "item_vectors", "user_ids", "item_ids"]
+    missing = [name for name in needed if name not in arrays]
+    if missing:
+        raise FileFormatError(
+            f"{path} holds the arrays {', '.join(sorted(arrays)) or 'none'}; "
+            f"{', '.join(missing)} are missing. Write them with np.savez, or with Factors.save."
+        )
+    ids = Ids.of(users=arrays["user_ids"], items=arrays["item_ids"])
+    return Factors(
+        arrays["user_vectors"],
+        arrays["item_vectors"],
+        ids,
+        arrays.get("user_biases"),
+        arrays.get("item_biases"),
+    )
+
+
+def check_block(block: ScoreBlock, ids: Ids) -> None:
+    """Raise ScoreError, naming the pair, where a block holds NaN or plus infinity."""
+    bad = first_invalid(block.scores)
+    if bad < 0:
+        return
+    row = int(np.searchsorted(block.offsets, bad, side="right")) - 1
+    item = bad - int(block.offsets[row]) if block.items.size == 0 else int(block.items[bad])
+    user = ids.users.name(int(block.users[row]))
+    raise _invalid_score(block.scores[bad], user, ids.items.name(item))
+
+
+def _invalid_score(value: float, user: str, item: str) -> ScoreError:
+    found = "NaN" if np.isnan(value) else "plus infinity"
+    return ScoreError(
+        f"the score of item {item} for user {user} is {found}. "
+        "Give a finite score, or minus infinity if the item is not to be recommended."
+    )
+
+
+def _float_array(value: npt.ArrayLike, name: str, dimensions: int) -> AnyFloatArray:
+    array = np.asarray(value)
+    if array.ndim != dimensions or array.dtype.kind not in "fiub":
+        shape = "a row for each user or item" if dimensions == 2 else "one number for each"
+        raise ScoreError(
+            f"{name} has shape {array.shape} and type {array.dtype}; numbers are needed, {shape}."
+        )
+    keep = array.dtype in (np.float16, np.float32)
+    return np.ascontiguousarray(array, dtype=np.float32 if keep else np.float64)
+
+
+def _match_rows(found: int, wanted: int, name: str, kind: str) -> None:
+    if found != wanted:
+        raise ScoreError(
+            f"{name} count {found:,} but the ids hold {wanted:,} {kind}. Pass the ids that the "
+            "model was trained with, in the order of its rows."
+        )
+
+
+def _plain_ids(index: IdIndex) -> npt.NDArray[Any]:
+    values = index.values.to_numpy()
+    return values.astype(np.str_) if values.dtype == object else values
