@@ -1,0 +1,1 @@
+"""The outer shell: command line, report, adapters. Nothing else in topperk imports from here."""
