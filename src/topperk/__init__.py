@@ -1,1 +1,106 @@
-"""topperk."""
+"""topperk: how many items should this user be shown?
+
+The way of the data, a module for each step::
+
+    Interactions -> Split -> Scores -> Calibration -> Utility -> Choice -> Evaluation
+
+    data   = tp.read_interactions("ratings.parquet")
+    split  = tp.split_random(data, validation=0.2, test=0.2, seed=0)
+    scores = tp.Factors(user_vectors, item_vectors, data.ids)
+    model  = tp.PersonalizedK(tp.F1(), max_k=50).fit(scores, split)
+    lists  = model.recommend(scores)
+    sizes  = model.sizes(scores)
+"""
+
+from __future__ import annotations
+
+from topperk.calibration import (
+    Calibration,
+    Calibrator,
+    GlobalPlatt,
+    PlattCalibration,
+    Uncalibrated,
+    UserPlatt,
+)
+from topperk.choice import ChoiceOfK, FixedK, OracleK, PersonalizedK, RandomK, ValidationK
+from topperk.custom import Custom
+from topperk.errors import TopperkError
+from topperk.fitted import FittedK, ListSizes
+from topperk.ids import IdIndex, Ids
+from topperk.interactions import Interactions, read_interactions
+from topperk.reasons import Reason
+from topperk.saved import load
+from topperk.scores import (
+    Callable,
+    Candidates,
+    Dense,
+    Factors,
+    ScoreBlock,
+    ScoreSource,
+    load_scores,
+)
+from topperk.split import Split, split_given, split_last, split_random, split_time
+from topperk.utility import (
+    DCG,
+    F1,
+    NDCG,
+    PDCG,
+    TP,
+    FBeta,
+    NetGain,
+    Precision,
+    Recall,
+    Utility,
+    utility_named,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "DCG",
+    "F1",
+    "NDCG",
+    "PDCG",
+    "TP",
+    "Calibration",
+    "Calibrator",
+    "Callable",
+    "Candidates",
+    "ChoiceOfK",
+    "Custom",
+    "Dense",
+    "FBeta",
+    "Factors",
+    "FittedK",
+    "FixedK",
+    "GlobalPlatt",
+    "IdIndex",
+    "Ids",
+    "Interactions",
+    "ListSizes",
+    "NetGain",
+    "OracleK",
+    "PersonalizedK",
+    "PlattCalibration",
+    "Precision",
+    "RandomK",
+    "Reason",
+    "Recall",
+    "ScoreBlock",
+    "ScoreSource",
+    "Split",
+    "TopperkError",
+    "Uncalibrated",
+    "UserPlatt",
+    "Utility",
+    "ValidationK",
+    "__version__",
+    "load",
+    "load_scores",
+    "read_interactions",
+    "split_given",
+    "split_last",
+    "split_random",
+    "split_time",
+    "utility_named",
+]

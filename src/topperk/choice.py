@@ -1,0 +1,279 @@
+"""How many items each user gets: personal lengths, and the fixed, random and hindsight ones.
+
+A method object holds settings (``PersonalizedK(F1(), max_k=50)``); its ``fit`` returns a new
+object, a ``FittedK``, and all methods' fitted objects speak the same verbs:
+
+- ``sizes(scores)``      a row per user: ``user_id, k, expected_utility, expected_relevant,
+  calibration``
+- ``recommend(scores)``  the lists: ``user_id, item_id, rank, score, probability``
+- ``curves(scores)``     the expected utility of every length: ``user_id, k, expected_utility``
+- ``save(path)``
+
+Ties go to the smallest k: values within 1e-12 of the best count as the best. An empty list
+(``min_k=0``) is worth 0. A user with fewer candidates than ``min_k`` gets them all.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from topperk._blocks import OnMissing, align_whole
+from topperk._kernels.arrays import FloatArray, IntArray
+from topperk._kernels.curves import best_lengths
+from topperk._outcomes import outcomes_of
+from topperk._policies import PersonalPolicy, Policy, RandomPolicy, TablePolicy
+from topperk._settings import check_count
+from topperk._utility_tables import Method, UtilityTables
+from topperk.calibration import Calibration, Calibrator, UserPlatt
+from topperk.errors import IdError, SettingError
+from topperk.fitted import FittedK, Seen
+from topperk.interactions import Interactions
+from topperk.progress import Progress
+from topperk.reasons import Reason
+from topperk.scores import ScoreSource
+from topperk.split import Split
+from topperk.utility import Utility
+
+__all__ = ["ChoiceOfK", "FixedK", "OracleK", "PersonalizedK", "RandomK", "ValidationK"]
+
+
+class ChoiceOfK(ABC):
+    """Settings of a way to choose list lengths."""
+
+    @abstractmethod
+    def fit(
+        self,
+        scores: ScoreSource,
+        split: Split,
+        *,
+        on_missing: OnMissing = "error",
+        progress: Progress | None = None,
+    ) -> FittedK:
+        """A new, fitted object; this one does not change."""
+
+
+@dataclass(frozen=True)
+class PersonalizedK(ChoiceOfK):
+    """The length with the greatest expected utility for each user (Algorithm 1 of the paper).
+
+    ``calibrator`` turns scores into probabilities; an already fitted calibration serves as well,
+    and can be shared by several utilities. ``method="paper"`` computes the paper's approximations
+    with M = ``paper_terms`` instead of the exact expectation.
+    """
+
+    utility: Utility
+    min_k: int = 1
+    max_k: int = 50
+    calibrator: Calibrator | Calibration = field(default_factory=UserPlatt)
+    method: Method = "exact"
+    paper_terms: int = 2000
+
+    def __post_init__(self) -> None:
+        _check_range(self.min_k, self.max_k)
+        if not isinstance(self.utility, Utility):
+            raise SettingError(f"utility is {self.utility!r}; give one such as NDCG() or F1().")
+        if self.method not in ("exact", "paper"):
+            raise SettingError(f"method is {self.method!r}; it can be 'exact' or 'paper'.")
+        if self.paper_terms < 1:
+            raise SettingError(f"paper_terms is {self.paper_terms}; it must be at least 1.")
+        UtilityTables(self.utility, self.max_k)
+
+    def fit(
+        self,
+        scores: ScoreSource,
+        split: Split,
+        *,
+        on_missing: OnMissing = "error",
+        progress: Progress | None = None,
+    ) -> FittedK:
+        """Calibrate on the validation part; the lists will leave out training and validation."""
+        _check_catalogue(self.max_k, scores)
+        if isinstance(self.calibrator, Calibrator):
+            calibration = self.calibrator.fit(
+                scores, split, on_missing=on_missing, progress=progress
+            )
+        else:
+            calibration = self.calibrator
+            if calibration.users != split.ids.users:
+                raise IdError(
+                    f"the calibration was fitted on {len(calibration.users):,} users that are not "
+                    f"the split's {split.ids.n_users:,}. Fit it on the same split."
+                )
+        policy = PersonalPolicy(
+            self.utility, self.min_k, self.max_k, calibration, self.method, self.paper_terms
+        )
+        return _fitted("personal", self.min_k, self.max_k, split, policy)
+
+
+@dataclass(frozen=True)
+class FixedK(ChoiceOfK):
+    """The same length for everybody: what recommenders do today."""
+
+    k: int
+
+    def __post_init__(self) -> None:
+        _check_range(0, self.k)
+
+    def fit(
+        self,
+        scores: ScoreSource,
+        split: Split,
+        *,
+        on_missing: OnMissing = "error",
+        progress: Progress | None = None,
+    ) -> FittedK:
+        """Nothing is learnt."""
+        _check_catalogue(self.k, scores)
+        align_whole(scores, split.ids, on_missing)
+        n = split.ids.n_users + 1
+        policy = TablePolicy(
+            np.full(n, self.k, dtype=np.int32), np.full(n, Reason.FIXED.code, dtype=np.uint8)
+        )
+        return _fitted(f"top-{self.k}", self.k, self.k, split, policy)
+
+
+@dataclass(frozen=True)
+class RandomK(ChoiceOfK):
+    """A length drawn evenly from min_k..max_k for each user, from the seed and the user's id."""
+
+    seed: int = 0
+    min_k: int = 1
+    max_k: int = 50
+
+    def __post_init__(self) -> None:
+        _check_range(self.min_k, self.max_k)
+
+    def fit(
+        self,
+        scores: ScoreSource,
+        split: Split,
+        *,
+        on_missing: OnMissing = "error",
+        progress: Progress | None = None,
+    ) -> FittedK:
+        """Nothing is learnt."""
+        _check_catalogue(self.max_k, scores)
+        align_whole(scores, split.ids, on_missing)
+        policy = RandomPolicy(self.seed, self.min_k, self.max_k)
+        return _fitted("random", self.min_k, self.max_k, split, policy)
+
+
+@dataclass(frozen=True)
+class ValidationK(ChoiceOfK):
+    """The length that would have been best for the user on validation (Val-k).
+
+    Users without a validation positive, and new users, get the length that was best on average.
+    """
+
+    utility: Utility
+    min_k: int = 1
+    max_k: int = 50
+
+    def __post_init__(self) -> None:
+        _check_range(self.min_k, self.max_k)
+
+    def fit(
+        self,
+        scores: ScoreSource,
+        split: Split,
+        *,
+        on_missing: OnMissing = "error",
+        progress: Progress | None = None,
+    ) -> FittedK:
+        """Realised utility on validation, of lists that leave out training."""
+        policy = _best_in_hindsight(
+            self, scores, split, [split.train], split.validation, on_missing, progress
+        )
+        return _fitted("validation", self.min_k, self.max_k, split, policy)
+
+
+@dataclass(frozen=True)
+class OracleK(ChoiceOfK):
+    """The length that is best on test: a bound that nobody can reach without knowing the future."""
+
+    utility: Utility
+    min_k: int = 1
+    max_k: int = 50
+
+    def __post_init__(self) -> None:
+        _check_range(self.min_k, self.max_k)
+
+    def fit(
+        self,
+        scores: ScoreSource,
+        split: Split,
+        *,
+        on_missing: OnMissing = "error",
+        progress: Progress | None = None,
+    ) -> FittedK:
+        """Realised utility on test, of lists that leave out training and validation."""
+        seen = [split.train, split.validation]
+        policy = _best_in_hindsight(self, scores, split, seen, split.test, on_missing, progress)
+        return _fitted("oracle", self.min_k, self.max_k, split, policy)
+
+
+def best_lengths_of(curves: FloatArray, lengths: IntArray, min_k: int, max_k: int) -> IntArray:
+    """The smallest k in min_k..max_k whose value is the best, for each row of curves."""
+    k = np.empty(lengths.size, dtype=np.int32)
+    best_lengths(curves, min_k, max_k, lengths, k)
+    return k
+
+
+def _best_in_hindsight(
+    settings: ValidationK | OracleK,
+    scores: ScoreSource,
+    split: Split,
+    seen: list[Interactions],
+    part: Interactions,
+    on_missing: OnMissing,
+    progress: Progress | None,
+) -> TablePolicy:
+    _check_catalogue(settings.max_k, scores)
+    alignment = align_whole(scores, split.ids, on_missing)
+    found = outcomes_of(scores, alignment, seen, part, settings.max_k, progress)
+    curves = UtilityTables(settings.utility, settings.max_k).realised(found.hits, found.n_relevant)
+    judged = found.n_relevant > 0
+    if not judged.any():
+        which = "validation" if isinstance(settings, ValidationK) else "test"
+        raise SettingError(
+            f"no user has a {which} interaction, so no length can be called the best. "
+            f"Split with a {which} part."
+        )
+    own = best_lengths_of(curves, found.lengths, settings.min_k, settings.max_k)
+    mean = curves[judged].mean(axis=0, keepdims=True)
+    reach = np.array([settings.max_k], dtype=np.int32)
+    overall = best_lengths_of(mean, reach, settings.min_k, settings.max_k)[0]
+    k = np.full(split.ids.n_users + 1, overall, dtype=np.int32)
+    reason = np.full(k.size, Reason.NO_VALIDATION_POSITIVE.code, dtype=np.uint8)
+    reason[-1] = Reason.NEW_USER.code
+    if isinstance(settings, OracleK):
+        reason[:] = Reason.BEST_ON_TEST.code
+    k[found.rows[judged]] = own[judged]
+    if isinstance(settings, ValidationK):
+        reason[found.rows[judged]] = Reason.BEST_ON_VALIDATION.code
+    return TablePolicy(k, reason)
+
+
+def _fitted(name: str, min_k: int, max_k: int, split: Split, policy: Policy) -> FittedK:
+    seen = Seen.joining(split.train, split.validation)
+    return FittedK(name, split.ids, seen, min_k, max_k, policy)
+
+
+def _check_range(min_k: int, max_k: int) -> None:
+    check_count("min_k", min_k)
+    check_count("max_k", max_k)
+    if min_k > max_k:
+        raise SettingError(f"min_k is {min_k} and max_k {max_k}. Make min_k at most max_k.")
+    if max_k == 0:
+        raise SettingError("max_k is 0, so every list would be empty. Make it at least 1.")
+
+
+def _check_catalogue(max_k: int, scores: ScoreSource) -> None:
+    if max_k > scores.ids.n_items:
+        raise SettingError(
+            f"max_k is {max_k} but the scores hold only {scores.ids.n_items:,} items. "
+            f"Make max_k at most {scores.ids.n_items}."
+        )

@@ -1,0 +1,264 @@
+"""A fitted method: sizes, lists and curves for any source of scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from topperk._blocks import Alignment, OnMissing, align, candidate_blocks
+from topperk._frames import from_polars
+from topperk._kernels.arrays import AnyFloatArray, FloatArray, IntArray, OffsetArray
+from topperk._outcomes import top_of_block
+from topperk._policies import Decision, PersonalPolicy, Policy
+from topperk.errors import IdError, ScoreError, SettingError
+from topperk.ids import Ids
+from topperk.interactions import Interactions
+from topperk.progress import Progress
+from topperk.reasons import Reason
+from topperk.scores import ScoreSource
+from topperk.utility import Utility
+
+__all__ = ["FittedK", "ListSizes", "Seen"]
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What each user has interacted with already, and is not to be shown again."""
+
+    offsets: OffsetArray
+    items: IntArray
+
+    @staticmethod
+    def joining(one: Interactions, other: Interactions) -> Seen:
+        """The items of two parts, each user's in ascending order."""
+        n = one.n_users
+        users = np.concatenate(
+            [np.repeat(np.arange(n), np.diff(part.offsets)) for part in (one, other)]
+        )
+        items = np.concatenate([one.items, other.items])
+        order = np.lexsort((items, users))
+        offsets = one.offsets + other.offsets
+        return Seen(offsets.astype(np.int64), items[order].astype(np.int32))
+
+
+@dataclass(frozen=True, eq=False)
+class ListSizes:
+    """Lengths and lists as arrays, a row per user: what the frames are made of.
+
+    ``users`` and ``items`` are codes of ``ids`` (the source's); beyond a user's candidates
+    ``items`` is -1 and ``probabilities`` 0. What a method does not estimate is NaN.
+    """
+
+    ids: Ids
+    users: IntArray
+    rows: IntArray
+    k: IntArray
+    expected_utility: FloatArray
+    expected_relevant: FloatArray
+    reasons: npt.NDArray[np.uint8]
+    items: IntArray
+    scores: AnyFloatArray
+    probabilities: FloatArray
+    curves: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class FittedK:
+    """A fitted method. All of them speak the same verbs; ``save`` writes one to a folder.
+
+    ``ids`` are the users and items it was fitted with, ``seen`` their training and validation
+    interactions, which its lists leave out.
+    """
+
+    name: str
+    ids: Ids
+    seen: Seen
+    min_k: int
+    max_k: int
+    policy: Policy
+
+    @property
+    def utility(self) -> Utility | None:
+        """The utility that lengths are chosen for, where there is one."""
+        return self.policy.utility if isinstance(self.policy, PersonalPolicy) else None
+
+    def sizes(
+        self,
+        scores: ScoreSource,
+        users: Iterable[Any] | None = None,
+        *,
+        on_missing: OnMissing = "error",
+        progress: Progress | None = None,
+    ) -> Any:
+        """A row per user: ``user_id, k, expected_utility, expected_relevant, calibration``.
+
+        The frame is of the kind that the scores' ids came in. ``users`` limits it to these ids.
+        ``calibration`` is the name of a ``Reason``, in lower case.
+        """
+        columns: list[pl.DataFrame] = []
+        for part in self.blocks(scores, users, on_missing=on_missing, progress=progress):
+            columns.append(
+                pl.DataFrame(
+                    {
+                        "user_id": part.ids.users.take(part.users),
+                        "k": part.k,
+                        "expected_utility": part.expected_utility,
+                        "expected_relevant": part.expected_relevant,
+                        "calibration": pl.Series(part.reasons).replace_strict(
+                            {reason.code: reason.name.lower() for reason in Reason},
+                            return_dtype=pl.String,
+                        ),
+                    }
+                )
+            )
+        return self._frame(columns, scores)
+
+    def recommend(
+        self,
+        scores: ScoreSource,
+        users: Iterable[Any] | None = None,
+        *,
+        on_missing: OnMissing = "error",
+        progress: Progress | None = None,
+    ) -> Any:
+        """The lists, each cut at its user's length: ``user_id, item_id, rank, score, probability``.
+
+        Ranks start at 1. A user whose length is 0 has no row.
+        """
+        columns: list[pl.DataFrame] = []
+        for part in self.blocks(scores, users, on_missing=on_missing, progress=progress):
+            shown = np.arange(self.max_k)[None, :] < part.k[:, None]
+            ranks = np.broadcast_to(np.arange(1, self.max_k + 1, dtype=np.int32), shown.shape)
+            columns.append(
+                pl.DataFrame(
+                    {
+                        "user_id": part.ids.users.take(np.repeat(part.users, part.k)),
+                        "item_id": part.ids.items.take(part.items[shown]),
+                        "rank": ranks[shown],
+                        "score": part.scores[shown],
+                        "probability": part.probabilities[shown],
+                    }
+                )
+            )
+        return self._frame(columns, scores)
+
+    def curves(
+        self,
+        scores: ScoreSource,
+        users: Iterable[Any] | None = None,
+        *,
+        on_missing: OnMissing = "error",
+        progress: Progress | None = None,
+    ) -> Any:
+        """The expected utility of every length: ``user_id, k, expected_utility``, k from 0.
+
+        Methods that estimate no utility have no curves.
+        """
+        if self.utility is None:
+            raise SettingError(
+                f"the method {self.name!r} estimates no utility, so it has no curves. "
+                "Fit PersonalizedK for curves."
+            )
+        columns: list[pl.DataFrame] = []
+        for part in self.blocks(scores, users, on_missing=on_missing, progress=progress):
+            known = ~np.isnan(part.curves)
+            ks = np.broadcast_to(np.arange(self.max_k + 1, dtype=np.int32), known.shape)
+            columns.append(
+                pl.DataFrame(
+                    {
+                        "user_id": part.ids.users.take(np.repeat(part.users, known.sum(axis=1))),
+                        "k": ks[known],
+                        "expected_utility": part.curves[known],
+                    }
+                )
+            )
+        return self._frame(columns, scores)
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a folder, replacing an older one whole or not at all."""
+        from topperk.saved import save
+
+        save(self, path)
+
+    def blocks(
+        self,
+        scores: ScoreSource,
+        users: Iterable[Any] | None = None,
+        *,
+        on_missing: OnMissing = "error",
+        progress: Progress | None = None,
+        alignment: Alignment | None = None,
+    ) -> Iterator[ListSizes]:
+        """Lengths and lists of some users at a time, as arrays."""
+        if on_missing not in ("error", "skip"):
+            raise SettingError(f"on_missing is {on_missing!r}; it can be 'error' or 'skip'.")
+        ids = scores.ids
+        if self.max_k > ids.n_items:
+            raise SettingError(
+                f"max_k is {self.max_k} but the scores hold only {ids.n_items:,} items. "
+                f"Fit with max_k of at most {ids.n_items}."
+            )
+        alignment = alignment or align(ids, self.ids)
+        if (alignment.items < 0).all():
+            raise IdError(
+                f"the model knows none of the scores' {ids.n_items:,} items. "
+                "Check that both carry the same kind of item ids."
+            )
+        if users is None:
+            chosen = np.arange(ids.n_users, dtype=np.int32)
+        else:
+            given = list(users)
+            chosen = ids.users.codes(given, "users")
+            if (chosen < 0).any():
+                unknown = given[int(np.argmax(chosen < 0))]
+                raise IdError(
+                    f"there are no scores for user {unknown!r}. "
+                    f"Choose among the {ids.n_users:,} users of the scores."
+                )
+        stream = candidate_blocks(
+            scores, chosen, alignment, [self.seen], "choosing lengths", progress
+        )
+        for block, rows in stream:
+            top_scores, positions, lengths = top_of_block(block, self.max_k)
+            if on_missing == "error" and (lengths == 0).any():
+                name = ids.users.name(int(block.users[np.argmin(lengths)]))
+                raise ScoreError(
+                    f"user {name} has no candidate left: every scored item is known to the user or "
+                    "minus infinity. Leave the user out, or pass on_missing='skip' for an empty "
+                    "list."
+                )
+            decision = self.policy.decide(block, rows, positions, lengths, ids.users)
+            yield ListSizes(
+                ids=ids,
+                users=block.users,
+                rows=rows,
+                k=decision.k,
+                expected_utility=_at_length(decision),
+                expected_relevant=_sum_to_length(decision),
+                reasons=np.where(
+                    lengths == 0, np.uint8(Reason.NO_CANDIDATES.code), decision.reasons
+                ),
+                items=block.items_at(positions),
+                scores=top_scores,
+                probabilities=decision.probabilities,
+                curves=decision.curves,
+            )
+
+    def _frame(self, parts: list[pl.DataFrame], scores: ScoreSource) -> Any:
+        return from_polars(pl.concat(parts), scores.ids.frame_kind)
+
+
+def _at_length(decision: Decision) -> FloatArray:
+    return decision.curves[np.arange(decision.k.size), decision.k]
+
+
+def _sum_to_length(decision: Decision) -> FloatArray:
+    inside = np.arange(decision.probabilities.shape[1])[None, :] < decision.k[:, None]
+    total: FloatArray = np.where(inside, decision.probabilities, 0.0).sum(axis=1)
+    return total
