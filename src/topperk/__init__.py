@@ -25,10 +25,12 @@ from topperk.calibration import (
 from topperk.choice import ChoiceOfK, FixedK, OracleK, PersonalizedK, RandomK, ValidationK
 from topperk.custom import Custom
 from topperk.errors import TopperkError
+from topperk.evaluation import Evaluation, MethodOutcome, evaluate, usual_methods
 from topperk.fitted import FittedK, ListSizes
 from topperk.ids import IdIndex, Ids
 from topperk.interactions import Interactions, read_interactions
 from topperk.reasons import Reason
+from topperk.reliability import Reliability, reliability, reliability_of
 from topperk.saved import load
 from topperk.scores import (
     Callable,
@@ -69,6 +71,7 @@ __all__ = [
     "ChoiceOfK",
     "Custom",
     "Dense",
+    "Evaluation",
     "FBeta",
     "Factors",
     "FittedK",
@@ -78,6 +81,7 @@ __all__ = [
     "Ids",
     "Interactions",
     "ListSizes",
+    "MethodOutcome",
     "NetGain",
     "OracleK",
     "PersonalizedK",
@@ -86,6 +90,7 @@ __all__ = [
     "RandomK",
     "Reason",
     "Recall",
+    "Reliability",
     "ScoreBlock",
     "ScoreSource",
     "Split",
@@ -95,12 +100,16 @@ __all__ = [
     "Utility",
     "ValidationK",
     "__version__",
+    "evaluate",
     "load",
     "load_scores",
     "read_interactions",
+    "reliability",
+    "reliability_of",
     "split_given",
     "split_last",
     "split_random",
     "split_time",
+    "usual_methods",
     "utility_named",
 ]

@@ -88,6 +88,11 @@ class FittedK:
         """The utility that lengths are chosen for, where there is one."""
         return self.policy.utility if isinstance(self.policy, PersonalPolicy) else None
 
+    @property
+    def fixed_k(self) -> int | None:
+        """The length where everybody gets the same one."""
+        return self.min_k if self.utility is None and self.min_k == self.max_k else None
+
     def sizes(
         self,
         scores: ScoreSource,
