@@ -15,10 +15,11 @@ import numpy as np
 
 from topperk._kernels.arrays import IntArray, OffsetArray
 from topperk._kernels.ranking import exclude, positions_of
+from topperk._score_checks import check_block
 from topperk.errors import IdError, SettingError
 from topperk.ids import IdIndex, Ids
 from topperk.progress import Progress
-from topperk.scores import ScoreBlock, ScoreSource, check_block
+from topperk.scores import ScoreBlock, ScoreSource
 
 OnMissing: TypeAlias = Literal["error", "skip"]
 # Pairs in a block: 2 million scores are 16 MB as float64, large enough for a fast matrix product
@@ -116,8 +117,9 @@ def candidate_blocks(
     if progress is not None:
         progress(stage, 0, users.size)
     for begin in range(0, users.size, size):
-        block = source.block(users[begin : begin + size])
-        check_block(block, source.ids)
+        asked = users[begin : begin + size]
+        block = source.block(asked)
+        check_block(block, asked, source.ids)
         rows = alignment.rows[block.users]
         for part in seen:
             exclude(

@@ -32,6 +32,7 @@ _ALIASES: Mapping[str, tuple[str, ...]] = {
 }
 _RECBOLE_TYPE = re.compile(r":(token|float)(_seq)?$")
 _SHOWN_COLUMNS = 12
+_LARGEST = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,7 @@ def moments(values: pl.Series, what: str) -> npt.NDArray[np.int64] | npt.NDArray
         values = _times_from_text(values, what)
     if isinstance(values.dtype, (pl.Datetime, pl.Date)):
         _refuse_nulls(values, what)
-        values = values.cast(pl.Datetime("us")).to_physical()
+        return _microseconds(values, what)
     if values.dtype.is_integer():
         _refuse_nulls(values, what)
         try:
@@ -186,6 +187,27 @@ def moments(values: pl.Series, what: str) -> npt.NDArray[np.int64] | npt.NDArray
     if values.dtype == pl.Boolean:
         raise InputError(f"{what} holds true and false. Give numbers or dates.")
     return finite_numbers(values, what)
+
+
+def _microseconds(values: pl.Series, what: str) -> npt.NDArray[np.int64]:
+    """Dates without nulls as microseconds since 1970.
+
+    Not with polars' own cast, which ends in a panic where a date lies beyond its calendar.
+    """
+    unit = values.dtype.time_unit if isinstance(values.dtype, pl.Datetime) else "days"
+    ticks: npt.NDArray[np.int64] = values.to_physical().cast(pl.Int64).to_numpy(writable=True)
+    if unit == "ns":
+        ticks //= 1000
+        return ticks
+    factor = {"us": 1, "ms": 1000, "days": 86_400_000_000}[unit]
+    beyond = (ticks > _LARGEST // factor) | (ticks < -_LARGEST // factor)
+    if beyond.any():
+        raise InputError(
+            f"{what}: the date in row {int(beyond.argmax()) + 1} lies beyond 64 bits of "
+            "microseconds. Correct it or drop it."
+        )
+    ticks *= factor
+    return ticks
 
 
 def _times_from_text(values: pl.Series, what: str) -> pl.Series:

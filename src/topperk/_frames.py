@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -117,7 +117,9 @@ def to_series(values: object, what: str) -> pl.Series:
                 f"{what}: an array of shape {values.shape} is no column. Give one dimension."
             )
         return _from_numpy(values)
-    if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+    # A set has no order, so its values belong to no rows.
+    unordered = isinstance(values, (str, bytes, Mapping, Set))
+    if unordered or not isinstance(values, Iterable):
         raise InputError(
             f"{what}: {type(values).__name__} is no column. Give a list, an array or a series."
         )
@@ -231,9 +233,9 @@ def _from_pandas_categories(column: Any) -> pl.Series:
 
 def _from_numpy(values: np.ndarray[Any, Any]) -> pl.Series:
     """A numpy column, copied: the caller may write into its own array later."""
-    if values.dtype.kind in "iufbM" and values.dtype.itemsize <= 8:
-        if values.dtype.kind == "M":
-            values = values.astype("datetime64[us]")
+    if values.dtype.kind in "iufbMm" and values.dtype.itemsize <= 8:
+        if values.dtype.kind in "Mm":
+            values = values.astype(f"{values.dtype.kind}8[us]")
         return pl.Series(np.array(values, dtype=values.dtype.newbyteorder("=")))
     return _from_objects(values.tolist())
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
 from topperk._files import replacing
-from topperk.errors import FileFormatError
+from topperk.errors import FileFormatError, StorageError
 
 
 def write_npz(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     """Write the arrays; an existing file is replaced only by a whole new one."""
+    if path.suffix.lower() != ".npz":
+        raise StorageError(f"can not write {path}: arrays go to .npz files. Give it that suffix.")
     with replacing(path) as temporary, temporary.open("wb") as file:
         np.savez(file, allow_pickle=False, **arrays)
 
@@ -26,10 +26,20 @@ def read_npz(path: Path) -> dict[str, npt.NDArray[Any]]:
     if not path.is_file():
         raise FileFormatError(f"there is no file {path}. Check the path.")
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        # Opened here: np.load leaves a file of its own open where it is no archive.
+        with path.open("rb") as file, _archive(file) as archive:
             return {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, KeyError) as error:
+    # A damaged archive ends in whatever zipfile, zlib and numpy come to: NotImplementedError for
+    # an unknown compression, MemoryError for a size that was never written, and more.
+    except Exception as error:
         raise FileFormatError(
             f"{path} is not an .npz of plain arrays ({error}). Write it with np.savez, ids as "
             "integers or as a string array, not as objects."
         ) from error
+
+
+def _archive(file: BinaryIO) -> Any:
+    archive = np.load(file, allow_pickle=False)
+    if isinstance(archive, np.ndarray):
+        raise ValueError("it is a single array, as np.save writes it")
+    return archive

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from topperk.errors import SettingError
@@ -11,6 +13,13 @@ def check_count(name: str, value: object) -> None:
     """SettingError unless the value is a whole number of at least 0."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
         raise SettingError(f"{name} is {value!r}. Give a whole number of at least 0.")
+
+
+def check_finite(name: str, value: object) -> None:
+    """SettingError unless the value is a number, and neither NaN nor infinite."""
+    number = isinstance(value, (int, float, np.integer, np.floating))
+    if isinstance(value, bool) or not number or not math.isfinite(value):  # type: ignore[arg-type]
+        raise SettingError(f"{name} is {value!r}. Give a finite number, or leave it out.")
 
 
 def check_seed(value: object) -> None:

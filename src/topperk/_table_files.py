@@ -15,7 +15,7 @@ import polars as pl
 
 from topperk._columns import Table, is_id_name
 from topperk._files import replacing
-from topperk.errors import FileFormatError, IdError, StorageError, TopperkError
+from topperk.errors import ColumnError, FileFormatError, IdError, StorageError, TopperkError
 
 TableSource: TypeAlias = Path | bytes
 Form: TypeAlias = Literal["CSV", "TSV", "Parquet", "JSON lines", "Arrow"]
@@ -276,7 +276,14 @@ def _delimited(source: TableSource, path: Path, separator: str, form: Form, what
             texts = scanned.select(names).collect()
             return texts.with_columns(_typed(texts[name]) for name in names)
 
-    return Table(tuple(scanned.collect_schema().names()), str(path), "polars", load)
+    names = scanned.collect_schema().names()
+    for name in names:
+        # polars renames the second of two columns called 'x' to 'x_duplicated_0'.
+        if f"{name}_duplicated_0" in names:
+            raise ColumnError(
+                f"{what}: {path} has two columns called {name!r}. Rename or drop one of them."
+            )
+    return Table(tuple(names), str(path), "polars", load)
 
 
 def _typed(texts: pl.Series) -> pl.Series:

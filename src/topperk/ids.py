@@ -237,6 +237,8 @@ def _refuse_nulls(given: pl.Series, what: str) -> None:
 def _mixture(given: pl.Series) -> str:
     """What a column of arbitrary Python objects holds."""
     names = sorted({type(value).__name__ for value in given.to_list()})
+    if names == ["str"]:
+        return "some ids are not valid Unicode (half of a surrogate pair)"
     if len(names) == 1:
         many = " of more than 64 bits" if names == ["int"] else ""
         return f"the ids are of type {names[0]}{many}"

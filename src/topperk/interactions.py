@@ -26,8 +26,8 @@ import polars as pl
 from topperk._frames import ReadColumns, finite_numbers, from_polars, moments, read_columns
 from topperk._kernels.arrays import BoolArray, FloatArray, IntArray, OffsetArray
 from topperk._merging import latest_of_each
-from topperk._settings import check_count
-from topperk.errors import InputError, MissingExtraError, SettingError
+from topperk._settings import check_count, check_finite
+from topperk.errors import InputError, MissingExtraError
 from topperk.ids import IdIndex, Ids
 
 if TYPE_CHECKING:
@@ -311,8 +311,8 @@ def read_interactions(
     check_count("min_per_item", min_per_item)
     if core is not None:
         check_count("core", core)
-    if min_rating is not None and not np.isfinite(min_rating):
-        raise SettingError(f"min_rating is {min_rating}. Give a finite number, or leave it out.")
+    if min_rating is not None:
+        check_finite("min_rating", min_rating)
     named = {"user_id": user_id, "item_id": item_id, "rating": rating, "timestamp": timestamp}
     read = read_columns(
         source,

@@ -27,6 +27,13 @@ from topperk._frames import read_columns
 from topperk._kernels.arrays import AnyFloatArray, IntArray, OffsetArray
 from topperk._kernels.ranking import first_invalid
 from topperk._npz import read_npz, write_npz
+from topperk._score_checks import (
+    float_array,
+    invalid_score,
+    match_rows,
+    numbers_of,
+    plain_ids,
+)
 from topperk.errors import FileFormatError, IdError, ScoreError
 from topperk.ids import IdIndex, Ids
 
@@ -122,22 +129,22 @@ class Factors:
         user_biases: npt.ArrayLike | None = None,
         item_biases: npt.ArrayLike | None = None,
     ) -> None:
-        users = _float_array(user_vectors, "user_vectors", 2)
-        items = _float_array(item_vectors, "item_vectors", 2)
+        users = float_array(user_vectors, "user_vectors", 2)
+        items = float_array(item_vectors, "item_vectors", 2)
         if users.shape[1] != items.shape[1]:
             raise ScoreError(
                 f"user_vectors have {users.shape[1]} factors and item_vectors {items.shape[1]}. "
                 "Pass the two sides of one model, with a row for each user and item."
             )
-        _match_rows(users.shape[0], ids.n_users, "user_vectors", "users")
-        _match_rows(items.shape[0], ids.n_items, "item_vectors", "items")
+        match_rows(users.shape[0], ids.n_users, "user_vectors", "users")
+        match_rows(items.shape[0], ids.n_items, "item_vectors", "items")
         own, others = None, None
         if user_biases is not None:
-            own = _float_array(user_biases, "user_biases", 1)
-            _match_rows(own.shape[0], ids.n_users, "user_biases", "users")
+            own = float_array(user_biases, "user_biases", 1)
+            match_rows(own.shape[0], ids.n_users, "user_biases", "users")
         if item_biases is not None:
-            others = _float_array(item_biases, "item_biases", 1)
-            _match_rows(others.shape[0], ids.n_items, "item_biases", "items")
+            others = float_array(item_biases, "item_biases", 1)
+            match_rows(others.shape[0], ids.n_items, "item_biases", "items")
         for name, value in {
             "user_vectors": users,
             "item_vectors": items,
@@ -169,11 +176,13 @@ class Factors:
 
     def block(self, users: IntArray) -> ScoreBlock:
         """The scores of the users with these codes, in this order."""
-        rows = self.user_vectors[users] @ self.item_vectors.T
-        if self.item_biases is not None:
-            rows += self.item_biases
-        if self.user_biases is not None:
-            rows += self.user_biases[users, None]
+        # What overflows becomes infinite or NaN, and is refused with the names of its pair.
+        with np.errstate(over="ignore", invalid="ignore"):
+            rows = self.user_vectors[users] @ self.item_vectors.T
+            if self.item_biases is not None:
+                rows += self.item_biases
+            if self.user_biases is not None:
+                rows += self.user_biases[users, None]
         return ScoreBlock.of_rows(users, rows)
 
     def save(self, path: str | Path) -> None:
@@ -181,8 +190,8 @@ class Factors:
         arrays: dict[str, npt.NDArray[Any]] = {
             "user_vectors": self.user_vectors,
             "item_vectors": self.item_vectors,
-            "user_ids": _plain_ids(self.ids.users),
-            "item_ids": _plain_ids(self.ids.items),
+            "user_ids": plain_ids(self.ids.users, "user ids"),
+            "item_ids": plain_ids(self.ids.items, "item ids"),
         }
         if self.user_biases is not None:
             arrays["user_biases"] = self.user_biases
@@ -202,14 +211,14 @@ class Dense:
     ids: Ids
 
     def __init__(self, matrix: npt.ArrayLike, ids: Ids) -> None:
-        array = matrix if isinstance(matrix, np.ndarray) else np.asarray(matrix)
+        array = numbers_of(matrix, "the matrix of scores")
         if array.ndim != 2 or array.dtype.kind not in "fiub":
             raise ScoreError(
-                f"a matrix of scores needs numbers in two dimensions (users, items); this one has "
-                f"shape {array.shape} and type {array.dtype}."
+                "a matrix of scores needs numbers in two dimensions (users, items); this one has "
+                f"shape {array.shape} and type {array.dtype}. Give a row for each user."
             )
-        _match_rows(array.shape[0], ids.n_users, "the matrix's rows", "users")
-        _match_rows(array.shape[1], ids.n_items, "the matrix's columns", "items")
+        match_rows(array.shape[0], ids.n_users, "the matrix's rows", "users")
+        match_rows(array.shape[1], ids.n_items, "the matrix's columns", "items")
         object.__setattr__(self, "matrix", array)
         object.__setattr__(self, "ids", ids)
 
@@ -221,8 +230,7 @@ class Dense:
     def block(self, users: IntArray) -> ScoreBlock:
         """The scores of the users with these codes, in this order."""
         rows = self.matrix[users]
-        dtype = np.float32 if rows.dtype in (np.float16, np.float32) else np.float64
-        return ScoreBlock.of_rows(users, rows.astype(dtype, copy=rows.base is not None))
+        return ScoreBlock.of_rows(users, _as_floats(rows, copy=rows.base is not None))
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -267,7 +275,7 @@ class Candidates:
         values: AnyFloatArray = column.fill_null(float("nan")).to_numpy()
         bad = first_invalid(values)
         if bad >= 0:
-            raise _invalid_score(
+            raise invalid_score(
                 values[bad], users.name(int(user_codes[bad])), items.name(int(item_codes[bad]))
             )
         order = np.lexsort((item_codes, user_codes))
@@ -319,15 +327,14 @@ class Callable:
 
     def block(self, users: IntArray) -> ScoreBlock:
         """The scores of the users with these codes, in this order."""
-        rows = np.array(self.function(users))
+        rows = numbers_of(self.function(users.copy()), "what the scoring function returned", True)
         wanted = (users.size, self.ids.n_items)
         if rows.shape != wanted or rows.dtype.kind not in "fiub":
             raise ScoreError(
                 f"the scoring function returned {rows.dtype} of shape {rows.shape} for "
                 f"{users.size} users; numbers of shape {wanted} are needed."
             )
-        dtype = np.float32 if rows.dtype in (np.float16, np.float32) else np.float64
-        return ScoreBlock.of_rows(users, rows.astype(dtype, copy=False))
+        return ScoreBlock.of_rows(users, _as_floats(rows, copy=False))
 
 
 def load_scores(path: str | Path) -> ScoreSource:
@@ -356,44 +363,7 @@ def load_scores(path: str | Path) -> ScoreSource:
     )
 
 
-def check_block(block: ScoreBlock, ids: Ids) -> None:
-    """Raise ScoreError, naming the pair, where a block holds NaN or plus infinity."""
-    bad = first_invalid(block.scores)
-    if bad < 0:
-        return
-    row = int(np.searchsorted(block.offsets, bad, side="right")) - 1
-    item = bad - int(block.offsets[row]) if block.items.size == 0 else int(block.items[bad])
-    user = ids.users.name(int(block.users[row]))
-    raise _invalid_score(block.scores[bad], user, ids.items.name(item))
-
-
-def _invalid_score(value: float, user: str, item: str) -> ScoreError:
-    found = "NaN" if np.isnan(value) else "plus infinity"
-    return ScoreError(
-        f"the score of item {item} for user {user} is {found}. "
-        "Give a finite score, or minus infinity if the item is not to be recommended."
-    )
-
-
-def _float_array(value: npt.ArrayLike, name: str, dimensions: int) -> AnyFloatArray:
-    array = np.asarray(value)
-    if array.ndim != dimensions or array.dtype.kind not in "fiub":
-        shape = "a row for each user or item" if dimensions == 2 else "one number for each"
-        raise ScoreError(
-            f"{name} has shape {array.shape} and type {array.dtype}; numbers are needed, {shape}."
-        )
-    keep = array.dtype in (np.float16, np.float32)
-    return np.ascontiguousarray(array, dtype=np.float32 if keep else np.float64)
-
-
-def _match_rows(found: int, wanted: int, name: str, kind: str) -> None:
-    if found != wanted:
-        raise ScoreError(
-            f"{name} count {found:,} but the ids hold {wanted:,} {kind}. Pass the ids that the "
-            "model was trained with, in the order of its rows."
-        )
-
-
-def _plain_ids(index: IdIndex) -> npt.NDArray[Any]:
-    values = index.values.to_numpy()
-    return values.astype(np.str_) if values.dtype == object else values
+def _as_floats(rows: npt.NDArray[Any], copy: bool) -> AnyFloatArray:
+    dtype = np.float32 if rows.dtype in (np.float16, np.float32) else np.float64
+    with np.errstate(over="ignore"):
+        return rows.astype(dtype, copy=copy)
