@@ -77,7 +77,7 @@ class Fit:
         self.n_positive = 0
         self.scored = np.zeros(self.split.ids.n_users, dtype=np.bool_)
         for block, rows, positives, offsets in self._blocks("reading scores"):
-            logistic.moments(block.scores, totals)
+            logistic.moments(block.scores, block.offsets, totals)
             counts = count_candidates(block.scores, block.offsets)
             if on_missing == "error" and (counts == 0).any():
                 user = self.source.ids.users.name(int(block.users[np.argmin(counts)]))
@@ -104,7 +104,13 @@ class Fit:
         self.spread = float(np.sqrt(squares / n)) or 1.0
 
     def pooled(self, c: float) -> tuple[float, float, Convergence]:
-        """One logistic regression over all candidates of all users, by Newton's method."""
+        """One logistic regression over all candidates of all users."""
+        theta, convergence = self._pooled(c)
+        slope, intercept = self._raw(theta)
+        return float(slope), float(intercept), convergence
+
+    def _pooled(self, c: float) -> tuple[FloatArray, Convergence]:
+        """The same in units of (s - centre) / spread, by Newton's method."""
         if self.n_positive == 0:
             raise CalibrationError(
                 "no validation interaction is among the candidates, so there is nothing to "
@@ -121,17 +127,17 @@ class Fit:
             direction = np.linalg.lstsq(hessian, gradient, rcond=None)[0]
             reach = float(np.abs(direction).max())
             if reach <= POOLED_SMALL_STEP * (1.0 + float(np.abs(theta).max())):
-                return *self._raw(theta - direction), Convergence(steps, True)
+                return theta - direction, Convergence(steps, True)
             step = min(1.0, 8.0 / reach)
             trial = self._objective(theta - step * direction, ridge)
             while not trial[0] <= value + 1e-13 * abs(value):
                 step *= 0.5
                 if step < 1e-10:
-                    return *self._raw(theta), Convergence(steps, False)
+                    return theta, Convergence(steps, False)
                 trial = self._objective(theta - step * direction, ridge)
             theta = theta - step * direction
             value, gradient, hessian = trial
-        return *self._raw(theta), Convergence(steps, False)
+        return theta, Convergence(steps, False)
 
     def _objective(self, theta: FloatArray, ridge: float) -> tuple[float, FloatArray, FloatArray]:
         """Value, gradient and Hessian in units of (s - centre) / spread: one pass."""
@@ -154,29 +160,33 @@ class Fit:
         gradient = np.array([px - positive_sum + ridge * a, p - n_positive])
         return value, gradient, np.array([[wxx + ridge, wx], [wx, w]])
 
-    def _raw(self, theta: FloatArray) -> tuple[float, float]:
-        """From parameters of (s - centre) / spread to those of s."""
-        a, b = float(theta[0]), float(theta[1])
-        return a / self.spread, b - a * self.centre / self.spread
+    def _raw(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """From parameters of (s - centre) / spread to slope and intercept of s."""
+        slope = theta[..., 0] / self.spread
+        return slope, theta[..., 1] - slope * self.centre
 
     def user_wise(
         self, prior: Literal["ridge", "population"], c: float, correction: Correction
     ) -> PlattCalibration:
         """Every user's own logistic regression, under a ridge or the population's prior."""
-        slope, intercept, pooled = self.pooled(c)
+        mean, pooled = self._pooled(c)
+        slope, intercept = self._raw(mean)
         n = self.split.ids.n_users
         start = np.full((n, 2), np.nan)
         if prior == "ridge":
             ridge = np.array([0.0, 0.0, 1.0 / c, 0.0, 0.0])
-            theta, _, outcomes, steps = self._users(ridge, start)
+            # in the scores' own unit, so that nothing of a user's fit depends on other users
+            theta, _, outcomes, steps = self._users(ridge, start, 0.0, 1.0)
+            own_slope, own_intercept = theta[:, 0], theta[:, 1]
             rounds, settled = 0, True
         else:
-            to_raw = np.array([[1.0 / self.spread, 0.0], [-self.centre / self.spread, 1.0]])
-            mean = np.array([slope, intercept])
-            covariance = to_raw @ (0.25 * np.eye(2)) @ to_raw.T
+            # in units of (s - centre) / spread, so that the scores' unit and offset mean nothing
+            unit = self.centre, self.spread
+            covariance = 0.25 * np.eye(2)
             settled = False
             rounds = 0
-            theta, covariances, outcomes, steps = self._users(_gaussian(mean, covariance), start)
+            gaussian = _gaussian(mean, covariance)
+            theta, covariances, outcomes, steps = self._users(gaussian, start, *unit)
             while rounds < PRIOR_ROUNDS and not settled:
                 own = theta[outcomes == logistic.FITTED]
                 spread = covariances[outcomes == logistic.FITTED]
@@ -191,11 +201,11 @@ class Fit:
                 moved = np.abs(new_mean - mean) / np.sqrt(np.diag(covariance))
                 mean = new_mean
                 settled = bool(moved.max() < PRIOR_SETTLED)
-                theta, covariances, outcomes, steps = self._users(
-                    _gaussian(mean, covariance), theta
-                )
+                gaussian = _gaussian(mean, covariance)
+                theta, covariances, outcomes, steps = self._users(gaussian, theta, *unit)
             settled = settled or rounds == 0
-            slope, intercept = float(mean[0]), float(mean[1])
+            slope, intercept = self._raw(mean)
+            own_slope, own_intercept = self._raw(theta)
         reason = np.full(n, Reason.NOT_SCORED.code, dtype=np.uint8)
         for outcome, why in OUTCOMES.items():
             reason[self.scored & (outcomes == outcome)] = why.code
@@ -209,8 +219,8 @@ class Fit:
             settled,
         )
         return self._finish(
-            np.append(np.where(own_fit, theta[:, 0], slope), slope),
-            np.append(np.where(own_fit, theta[:, 1], intercept), intercept),
+            np.append(np.where(own_fit, own_slope, slope), slope),
+            np.append(np.where(own_fit, own_intercept, intercept), intercept),
             np.append(reason, np.uint8(Reason.NEW_USER.code)),
             np.append(reason != Reason.NOT_CONVERGED.code, True),
             correction,
@@ -218,9 +228,9 @@ class Fit:
         )
 
     def _users(
-        self, prior: FloatArray, start: FloatArray
+        self, prior: FloatArray, start: FloatArray, centre: float, scale: float
     ) -> tuple[FloatArray, FloatArray, IntArray, IntArray]:
-        """One pass of user-wise fits; rows are the split's users."""
+        """One pass of user-wise fits, a row per user; all in units of (s - centre) / scale."""
         n = self.split.ids.n_users
         theta = np.full((n, 2), np.nan)
         covariances = np.full((n, 3), np.nan)
@@ -236,6 +246,8 @@ class Fit:
                 block.offsets,
                 positives,
                 offsets,
+                centre,
+                scale,
                 prior,
                 start[rows],
                 own,

@@ -13,7 +13,8 @@ from topperk._kernels.arrays import FloatArray, IntArray
 from topperk._kernels.curves import best_lengths
 from topperk._user_streams import stream_numbers, user_keys
 from topperk._utility_tables import Method, UtilityTables
-from topperk.calibration import Calibration
+from topperk.calibration import Calibration, PlattCalibration
+from topperk.errors import ScoreError
 from topperk.ids import IdIndex
 from topperk.reasons import Reason
 from topperk.scores import ScoreBlock
@@ -75,8 +76,12 @@ class PersonalPolicy:
     ) -> Decision:
         """Calibrate, compute the curves, take the best."""
         p = self.calibration.probabilities(block, rows)
+        if not isinstance(self.calibration, PlattCalibration):
+            p = _checked(p, block, self.calibration)
         flat = block.offsets[:-1, None] + np.maximum(positions, 0)
-        ranked = np.where(positions < 0, 0.0, p[np.minimum(flat, p.size - 1)])
+        ranked = np.zeros(positions.shape)
+        listed = positions >= 0
+        ranked[listed] = p[flat[listed]]
         curves = self.tables.expected(
             p, block.offsets, ranked, lengths, self.method, self.paper_terms
         )
@@ -128,6 +133,29 @@ class RandomPolicy:
         drawn = (self.min_k + (keys % span).astype(np.int64)).astype(np.int32)
         reasons = np.full(rows.size, Reason.RANDOM.code, dtype=np.uint8)
         return _without_estimates(np.minimum(drawn, lengths), reasons, positions)
+
+
+def _checked(p: FloatArray, block: ScoreBlock, calibration: Calibration) -> FloatArray:
+    """Probabilities of a calibration that is not topperk's own; kernels trust them afterwards."""
+    name = type(calibration).__name__
+    p = np.ascontiguousarray(p, dtype=np.float64)
+    if p.shape != block.scores.shape:
+        raise ScoreError(
+            f"the calibration {name} gave {p.size} probabilities of shape {p.shape} for "
+            f"{block.scores.size} scores. Return one for each score, in one dimension."
+        )
+    good = (p >= 0.0) & (p <= 1.0)
+    if not good.all():
+        raise ScoreError(
+            f"the calibration {name} gave the probability {p[~good][0]}. "
+            "Return numbers from 0 to 1, and 0 where the score is minus infinity."
+        )
+    if (p[block.scores == -np.inf] > 0.0).any():
+        raise ScoreError(
+            f"the calibration {name} gave a probability to an item whose score is minus infinity, "
+            "which is no candidate. Return 0 there."
+        )
+    return p
 
 
 def _without_estimates(

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -34,6 +34,7 @@ import polars as pl
 from topperk._blocks import OnMissing
 from topperk._kernels.arrays import BoolArray, FloatArray, IntArray
 from topperk._kernels.calibrating import probabilities_of
+from topperk._stored import reasons_named, stored_array
 from topperk.errors import ScoreError, SettingError
 from topperk.ids import IdIndex
 from topperk.progress import Progress
@@ -54,6 +55,7 @@ __all__ = [
 
 Correction: TypeAlias = Literal["none", "ratio", "odds", "shift"]
 CORRECTIONS = ("none", "ratio", "odds", "shift")
+SCALES = ("logit", "probability")
 # odds of an in-sample p above one half would be a probability above 1; a certain item would make
 # every longer list look worse than it is
 ODDS_CAP = 0.98
@@ -195,18 +197,31 @@ class PlattCalibration:
     def from_state(
         cls, users: IdIndex, config: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
     ) -> PlattCalibration:
-        """The calibration that ``state`` described."""
-        codes = np.array([Reason[name].code for name in config["reasons"]], dtype=np.uint8)
+        """The calibration that ``state`` described; ValueError or KeyError if it is no such."""
+        n = len(users) + 1
+        own = {
+            name: stored_array(arrays, name, np.float64, n)
+            for name in ("slope", "intercept", "adjustment")
+        }
+        for name, value in own.items():
+            if not np.isfinite(value).all():
+                raise ValueError(f"the array {name!r} holds NaN or infinity")
+        if config["correction"] == "ratio" and (own["adjustment"] < 0.0).any():
+            raise ValueError("the array 'adjustment' holds a negative ratio")
+        if config["scale"] not in SCALES or config["correction"] not in CORRECTIONS:
+            raise ValueError(f"{config['scale']!r}, {config['correction']!r} are no settings")
+        convergence = Convergence(**config["convergence"])
+        for field in fields(Convergence):
+            if type(getattr(convergence, field.name)) is not type(field.default):
+                raise ValueError(f"{field.name} is {getattr(convergence, field.name)!r}")
         return cls(
             users=users,
             scale=config["scale"],
             correction=config["correction"],
-            slope=arrays["slope"],
-            intercept=arrays["intercept"],
-            adjustment=arrays["adjustment"],
-            reason=codes[arrays["reason"]],
-            converged=arrays["converged"],
-            convergence=Convergence(**config["convergence"]),
+            reason=reasons_named(config["reasons"], stored_array(arrays, "reason", np.uint8, n)),
+            converged=stored_array(arrays, "converged", np.bool_, n),
+            convergence=convergence,
+            **own,
         )
 
 
@@ -219,7 +234,7 @@ class Uncalibrated(Calibrator):
 
     def __post_init__(self) -> None:
         _check_correction(self.correction)
-        if self.scale not in ("logit", "probability"):
+        if self.scale not in SCALES:
             raise SettingError(f"scale is {self.scale!r}; it can be 'logit' or 'probability'.")
 
     def fit(

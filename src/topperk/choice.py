@@ -25,7 +25,7 @@ from topperk._kernels.arrays import FloatArray, IntArray
 from topperk._kernels.curves import best_lengths
 from topperk._outcomes import outcomes_of
 from topperk._policies import PersonalPolicy, Policy, RandomPolicy, TablePolicy
-from topperk._settings import check_count
+from topperk._settings import check_count, check_seed
 from topperk._utility_tables import Method, UtilityTables
 from topperk.calibration import Calibration, Calibrator, UserPlatt
 from topperk.errors import IdError, SettingError
@@ -73,10 +73,15 @@ class PersonalizedK(ChoiceOfK):
 
     def __post_init__(self) -> None:
         _check_range(self.min_k, self.max_k)
-        if not isinstance(self.utility, Utility):
-            raise SettingError(f"utility is {self.utility!r}; give one such as NDCG() or F1().")
+        _check_utility(self.utility)
+        if not (isinstance(self.calibrator, Calibrator) or hasattr(self.calibrator, "users")):
+            raise SettingError(
+                f"calibrator is {self.calibrator!r}; give one such as UserPlatt(), or a fitted "
+                "calibration."
+            )
         if self.method not in ("exact", "paper"):
             raise SettingError(f"method is {self.method!r}; it can be 'exact' or 'paper'.")
+        check_count("paper_terms", self.paper_terms)
         if self.paper_terms < 1:
             raise SettingError(f"paper_terms is {self.paper_terms}; it must be at least 1.")
         UtilityTables(self.utility, self.max_k)
@@ -115,7 +120,9 @@ class FixedK(ChoiceOfK):
     k: int
 
     def __post_init__(self) -> None:
-        _check_range(0, self.k)
+        check_count("k", self.k)
+        if self.k == 0:
+            raise SettingError("k is 0, so every list would be empty. Make it at least 1.")
 
     def fit(
         self,
@@ -126,7 +133,7 @@ class FixedK(ChoiceOfK):
         progress: Progress | None = None,
     ) -> FittedK:
         """Nothing is learnt."""
-        _check_catalogue(self.k, scores)
+        _check_catalogue(self.k, scores, "k")
         align_whole(scores, split.ids, on_missing)
         n = split.ids.n_users + 1
         policy = TablePolicy(
@@ -144,6 +151,7 @@ class RandomK(ChoiceOfK):
     max_k: int = 50
 
     def __post_init__(self) -> None:
+        check_seed(self.seed)
         _check_range(self.min_k, self.max_k)
 
     def fit(
@@ -173,6 +181,7 @@ class ValidationK(ChoiceOfK):
     max_k: int = 50
 
     def __post_init__(self) -> None:
+        _check_utility(self.utility)
         _check_range(self.min_k, self.max_k)
 
     def fit(
@@ -192,13 +201,18 @@ class ValidationK(ChoiceOfK):
 
 @dataclass(frozen=True)
 class OracleK(ChoiceOfK):
-    """The length that is best on test: a bound that nobody can reach without knowing the future."""
+    """The length that is best on test: a bound that nobody can reach without knowing the future.
+
+    A user without a test positive gets the length that loses least. New users get the length that
+    was best on average.
+    """
 
     utility: Utility
     min_k: int = 1
     max_k: int = 50
 
     def __post_init__(self) -> None:
+        _check_utility(self.utility)
         _check_range(self.min_k, self.max_k)
 
     def fit(
@@ -251,6 +265,8 @@ def _best_in_hindsight(
     reason[-1] = Reason.NEW_USER.code
     if isinstance(settings, OracleK):
         reason[:] = Reason.BEST_ON_TEST.code
+    if isinstance(settings, OracleK):
+        judged[:] = True  # what a list without a hit costs is known too
     k[found.rows[judged]] = own[judged]
     if isinstance(settings, ValidationK):
         reason[found.rows[judged]] = Reason.BEST_ON_VALIDATION.code
@@ -271,9 +287,14 @@ def _check_range(min_k: int, max_k: int) -> None:
         raise SettingError("max_k is 0, so every list would be empty. Make it at least 1.")
 
 
-def _check_catalogue(max_k: int, scores: ScoreSource) -> None:
+def _check_utility(utility: object) -> None:
+    if not isinstance(utility, Utility):
+        raise SettingError(f"utility is {utility!r}; give one such as NDCG() or F1().")
+
+
+def _check_catalogue(max_k: int, scores: ScoreSource, name: str = "max_k") -> None:
     if max_k > scores.ids.n_items:
         raise SettingError(
-            f"max_k is {max_k} but the scores hold only {scores.ids.n_items:,} items. "
-            f"Make max_k at most {scores.ids.n_items}."
+            f"{name} is {max_k} but the scores hold only {scores.ids.n_items:,} items. "
+            f"Make {name} at most {scores.ids.n_items}."
         )

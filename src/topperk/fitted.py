@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ from topperk._frames import from_polars
 from topperk._kernels.arrays import AnyFloatArray, FloatArray, IntArray, OffsetArray
 from topperk._outcomes import top_of_block
 from topperk._policies import Decision, PersonalPolicy, Policy
+from topperk._utility_tables import UtilityTables
+from topperk.calibration import Calibration
 from topperk.errors import IdError, ScoreError, SettingError
 from topperk.ids import Ids
 from topperk.interactions import Interactions
@@ -89,6 +91,23 @@ class FittedK:
         return self.policy.utility if isinstance(self.policy, PersonalPolicy) else None
 
     @property
+    def calibration(self) -> Calibration | None:
+        """What turns scores into probabilities, where the method does that."""
+        return self.policy.calibration if isinstance(self.policy, PersonalPolicy) else None
+
+    def for_utility(self, utility: Utility) -> FittedK:
+        """The same users, calibration and limits, with lengths chosen for another utility.
+
+        SettingError for a method that is not personal.
+        """
+        if not isinstance(self.policy, PersonalPolicy):
+            raise SettingError(
+                f"the method {self.name!r} chooses for no utility. Fit PersonalizedK instead."
+            )
+        UtilityTables(utility, self.max_k)
+        return replace(self, policy=replace(self.policy, utility=utility))
+
+    @property
     def fixed_k(self) -> int | None:
         """The length where everybody gets the same one."""
         return self.min_k if self.utility is None and self.min_k == self.max_k else None
@@ -106,23 +125,22 @@ class FittedK:
         The frame is of the kind that the scores' ids came in. ``users`` limits it to these ids.
         ``calibration`` is the name of a ``Reason``, in lower case.
         """
-        columns: list[pl.DataFrame] = []
-        for part in self.blocks(scores, users, on_missing=on_missing, progress=progress):
-            columns.append(
-                pl.DataFrame(
-                    {
-                        "user_id": part.ids.users.take(part.users),
-                        "k": part.k,
-                        "expected_utility": part.expected_utility,
-                        "expected_relevant": part.expected_relevant,
-                        "calibration": pl.Series(part.reasons).replace_strict(
-                            {reason.code: reason.name.lower() for reason in Reason},
-                            return_dtype=pl.String,
-                        ),
-                    }
-                )
+        names = {reason.code: reason.name.lower() for reason in Reason}
+
+        def rows(part: ListSizes) -> pl.DataFrame:
+            return pl.DataFrame(
+                {
+                    "user_id": part.ids.users.take(part.users),
+                    "k": part.k,
+                    "expected_utility": part.expected_utility,
+                    "expected_relevant": part.expected_relevant,
+                    "calibration": pl.Series(part.reasons).replace_strict(
+                        names, return_dtype=pl.String
+                    ),
+                }
             )
-        return self._frame(columns, scores)
+
+        return self._frame(rows, scores, users, on_missing, progress)
 
     def recommend(
         self,
@@ -136,22 +154,21 @@ class FittedK:
 
         Ranks start at 1. A user whose length is 0 has no row.
         """
-        columns: list[pl.DataFrame] = []
-        for part in self.blocks(scores, users, on_missing=on_missing, progress=progress):
+
+        def rows(part: ListSizes) -> pl.DataFrame:
             shown = np.arange(self.max_k)[None, :] < part.k[:, None]
             ranks = np.broadcast_to(np.arange(1, self.max_k + 1, dtype=np.int32), shown.shape)
-            columns.append(
-                pl.DataFrame(
-                    {
-                        "user_id": part.ids.users.take(np.repeat(part.users, part.k)),
-                        "item_id": part.ids.items.take(part.items[shown]),
-                        "rank": ranks[shown],
-                        "score": part.scores[shown],
-                        "probability": part.probabilities[shown],
-                    }
-                )
+            return pl.DataFrame(
+                {
+                    "user_id": part.ids.users.take(np.repeat(part.users, part.k)),
+                    "item_id": part.ids.items.take(part.items[shown]),
+                    "rank": ranks[shown],
+                    "score": part.scores[shown],
+                    "probability": part.probabilities[shown],
+                }
             )
-        return self._frame(columns, scores)
+
+        return self._frame(rows, scores, users, on_missing, progress)
 
     def curves(
         self,
@@ -170,20 +187,19 @@ class FittedK:
                 f"the method {self.name!r} estimates no utility, so it has no curves. "
                 "Fit PersonalizedK for curves."
             )
-        columns: list[pl.DataFrame] = []
-        for part in self.blocks(scores, users, on_missing=on_missing, progress=progress):
+
+        def rows(part: ListSizes) -> pl.DataFrame:
             known = ~np.isnan(part.curves)
             ks = np.broadcast_to(np.arange(self.max_k + 1, dtype=np.int32), known.shape)
-            columns.append(
-                pl.DataFrame(
-                    {
-                        "user_id": part.ids.users.take(np.repeat(part.users, known.sum(axis=1))),
-                        "k": ks[known],
-                        "expected_utility": part.curves[known],
-                    }
-                )
+            return pl.DataFrame(
+                {
+                    "user_id": part.ids.users.take(np.repeat(part.users, known.sum(axis=1))),
+                    "k": ks[known],
+                    "expected_utility": part.curves[known],
+                }
             )
-        return self._frame(columns, scores)
+
+        return self._frame(rows, scores, users, on_missing, progress)
 
     def save(self, path: str | Path) -> None:
         """Write the model to a folder, replacing an older one whole or not at all."""
@@ -217,6 +233,10 @@ class FittedK:
             )
         if users is None:
             chosen = np.arange(ids.n_users, dtype=np.int32)
+        elif isinstance(users, str):
+            raise SettingError(
+                f"users is the one string {users!r}. Give a list of ids: users=[{users!r}]."
+            )
         else:
             given = list(users)
             chosen = ids.users.codes(given, "users")
@@ -255,8 +275,39 @@ class FittedK:
                 curves=decision.curves,
             )
 
-    def _frame(self, parts: list[pl.DataFrame], scores: ScoreSource) -> Any:
-        return from_polars(pl.concat(parts), scores.ids.frame_kind)
+    def _frame(
+        self,
+        rows: Callable[[ListSizes], pl.DataFrame],
+        scores: ScoreSource,
+        users: Iterable[Any] | None,
+        on_missing: OnMissing,
+        progress: Progress | None,
+    ) -> Any:
+        parts = [
+            rows(part)
+            for part in self.blocks(scores, users, on_missing=on_missing, progress=progress)
+        ]
+        whole = pl.concat(parts) if parts else rows(_nobody(scores.ids, self.max_k))
+        return from_polars(whole, scores.ids.frame_kind)
+
+
+def _nobody(ids: Ids, max_k: int) -> ListSizes:
+    """The answer about no user at all, which has columns but no rows."""
+    codes, numbers = np.empty(0, dtype=np.int32), np.empty(0)
+    lists = np.empty((0, max_k))
+    return ListSizes(
+        ids=ids,
+        users=codes,
+        rows=codes,
+        k=codes,
+        expected_utility=numbers,
+        expected_relevant=numbers,
+        reasons=np.empty(0, dtype=np.uint8),
+        items=lists.astype(np.int32),
+        scores=lists,
+        probabilities=lists,
+        curves=np.empty((0, max_k + 1)),
+    )
 
 
 def _at_length(decision: Decision) -> FloatArray:

@@ -10,14 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from topperk import utility as utilities
+from topperk._frames import FrameKind
 from topperk._policies import PersonalPolicy, Policy, RandomPolicy, TablePolicy
+from topperk._stored import reasons_named, stored_array, stored_count, stored_seen, stored_text
+from topperk._utility_tables import Method
 from topperk.calibration import Calibration, PlattCalibration
 from topperk.custom import Custom
 from topperk.errors import SettingError, StorageError
@@ -59,8 +62,8 @@ def save(model: FittedK, path: str | Path) -> None:
     arrays: Arrays = {"seen.offsets": model.seen.offsets, "seen.items": model.seen.items}
     config: dict[str, Any] = {
         "name": model.name,
-        "min_k": model.min_k,
-        "max_k": model.max_k,
+        "min_k": int(model.min_k),
+        "max_k": int(model.max_k),
         "frame_kind": model.ids.frame_kind,
         "users": _pack_ids("users", model.ids.users, arrays),
         "items": _pack_ids("items", model.ids.items, arrays),
@@ -82,30 +85,83 @@ def load(
     """
     config, arrays = read_folder(path)
     try:
-        ids = Ids(
-            _unpack_ids("users", config["users"], arrays),
-            _unpack_ids("items", config["items"], arrays),
-            config["frame_kind"],
-        )
-        policy = _unpack_policy(path, config["policy"], arrays, ids, utility, calibration)
-        seen = Seen(arrays["seen.offsets"], arrays["seen.items"])
-        return FittedK(
-            config["name"], ids, seen, int(config["min_k"]), int(config["max_k"]), policy
-        )
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        if isinstance(error, SettingError):
-            raise
+        wanting = _wanting(path, config, utility, calibration)
+        model = None if wanting else _unpack(config, arrays, utility, calibration)
+    except (
+        AttributeError,
+        KeyError,
+        StorageError,
+        TypeError,
+        ValueError,
+        pl.exceptions.PolarsError,
+    ) as error:
+        said = f"there is no {error}" if isinstance(error, KeyError) else str(error)
         raise StorageError(
-            f"{path} is a topperk folder but not a whole model ({error!r}). Save the model again."
+            f"{path} is a topperk folder but not a whole model ({said}). Save the model again."
         ) from error
+    if model is None:
+        raise SettingError(wanting)
+    return model
+
+
+def _wanting(
+    path: str | Path,
+    config: Mapping[str, Any],
+    utility: utilities.Utility | None,
+    calibration: StoredCalibration | None,
+) -> str:
+    """What has to be passed to ``load`` and was not, as a sentence; empty if nothing."""
+    policy = config["policy"]
+    if policy["kind"] != "personal":
+        return ""
+    name = policy["utility"].get("name", policy["utility"]["kind"])
+    if policy["utility"]["kind"] == "own" and (utility is None or utility.name != name):
+        return f"{path} was fitted for a utility of your own, {name!r}. " + (
+            "Pass it again: load(path, utility=...)."
+            if utility is None
+            else f"Pass that one; {utility.name!r} was given."
+        )
+    kind = policy["calibration"]["type"]
+    if kind != PlattCalibration.__name__ and calibration is None:
+        return (
+            f"{path} was fitted with a calibration of type {kind}, which is not topperk's own. "
+            f"Pass the type: load(path, calibration={kind})."
+        )
+    return ""
+
+
+def _unpack(
+    config: Mapping[str, Any],
+    arrays: Arrays,
+    utility: utilities.Utility | None,
+    calibration: StoredCalibration | None,
+) -> FittedK:
+    if config["frame_kind"] not in get_args(FrameKind):
+        raise ValueError(f"frame_kind is {config['frame_kind']!r}")
+    ids = Ids(
+        _unpack_ids("users", config["users"], arrays),
+        _unpack_ids("items", config["items"], arrays),
+        config["frame_kind"],
+    )
+    min_k, max_k = _unpack_range(config)
+    seen = Seen(*stored_seen(arrays, ids.n_users, ids.n_items))
+    policy = _unpack_policy(config["policy"], arrays, ids, max_k, utility, calibration)
+    return FittedK(stored_text(config, "name"), ids, seen, min_k, max_k, policy)
+
+
+def _unpack_range(config: Mapping[str, Any]) -> tuple[int, int]:
+    min_k, max_k = stored_count(config, "min_k"), stored_count(config, "max_k", 1)
+    if min_k > max_k:
+        raise ValueError(f"min_k is {min_k} and max_k {max_k}")
+    return min_k, max_k
 
 
 def _pack_ids(name: str, index: IdIndex, arrays: Arrays) -> dict[str, Any]:
-    if index.outside_type is not None and index.outside_type != pl.Categorical:
-        # an enumeration: its categories are the index's own strings
+    outside = "plain" if index.outside_type is None else "categorical"
+    if isinstance(index.outside_type, pl.Enum):
         outside = "enum"
-    else:
-        outside = "categorical" if index.outside_type is not None else "plain"
+        categories = pack_strings(index.outside_type.categories.to_list())
+        arrays[f"{name}.enum.bytes"], arrays[f"{name}.enum.offsets"] = categories
     if index.holds_strings:
         arrays[f"{name}.bytes"], arrays[f"{name}.offsets"] = pack_strings(index.values.to_list())
     else:
@@ -119,18 +175,30 @@ def _unpack_ids(name: str, config: Mapping[str, Any], arrays: Arrays) -> IdIndex
             unpack_strings(arrays[f"{name}.bytes"], arrays[f"{name}.offsets"]), dtype=pl.String
         )
     else:
-        values = pl.Series(arrays[f"{name}.integers"])
-    outside: dict[str, pl.DataType | None] = {
-        "plain": None,
-        "categorical": pl.Categorical(),
-        "enum": pl.Categorical(),
-    }
-    return IdIndex(values, outside[config["type"]])
+        integers = arrays[f"{name}.integers"]
+        if integers.ndim != 1 or integers.dtype.kind not in "iu" or not integers.dtype.isnative:
+            raise ValueError(f"the array '{name}.integers' is {integers.dtype}, which is no id")
+        values = pl.Series(integers)
+    if len(values) == 0:
+        raise ValueError(f"there are no {name}")
+    kind = config["type"]
+    outside: pl.DataType | None = None
+    if kind == "enum":
+        packed = arrays[f"{name}.enum.bytes"], arrays[f"{name}.enum.offsets"]
+        outside = pl.Enum(unpack_strings(*packed))
+        values.cast(outside)
+    elif kind == "categorical":
+        outside = pl.Categorical()
+    elif kind != "plain":
+        raise ValueError(f"the type of {name} is {kind!r}")
+    if outside is not None and not config["strings"]:
+        raise ValueError(f"the {name} are integers of a type for strings")
+    return IdIndex(values, outside)
 
 
 def _pack_policy(policy: Policy, arrays: Arrays) -> dict[str, Any]:
     if isinstance(policy, RandomPolicy):
-        return {"kind": "random", **asdict(policy)}
+        return {"kind": "random", "seed": int(policy.seed)} | _range(policy)
     if isinstance(policy, TablePolicy):
         arrays["lengths"] = policy.k
         arrays["reasons"] = policy.reason
@@ -141,28 +209,40 @@ def _pack_policy(policy: Policy, arrays: Arrays) -> dict[str, Any]:
     return {
         "kind": "personal",
         "method": personal.method,
-        "paper_terms": personal.paper_terms,
-        "min_k": personal.min_k,
-        "max_k": personal.max_k,
+        "paper_terms": int(personal.paper_terms),
         "utility": _pack_utility(personal.utility, arrays),
         "calibration": {"type": type(personal.calibration).__name__, "settings": settings},
-    }
+    } | _range(personal)
+
+
+def _range(policy: PersonalPolicy | RandomPolicy) -> dict[str, Any]:
+    return {"min_k": int(policy.min_k), "max_k": int(policy.max_k)}
 
 
 def _unpack_policy(
-    path: str | Path,
     config: Mapping[str, Any],
     arrays: Arrays,
     ids: Ids,
+    max_k: int,
     utility: utilities.Utility | None,
     calibration: StoredCalibration | None,
 ) -> Policy:
     kind = config["kind"]
-    if kind == "random":
-        return RandomPolicy(config["seed"], config["min_k"], config["max_k"])
     if kind == "table":
-        codes = np.array([Reason[name].code for name in config["reasons"]], dtype=np.uint8)
-        return TablePolicy(arrays["lengths"], codes[arrays["reasons"]])
+        lengths = stored_array(arrays, "lengths", np.int32, ids.n_users + 1)
+        if not 0 <= lengths.min() <= lengths.max() <= max_k:
+            raise ValueError(f"the array 'lengths' leaves 0..{max_k}")
+        codes = stored_array(arrays, "reasons", np.uint8, lengths.size)
+        return TablePolicy(lengths, reasons_named(config["reasons"], codes))
+    least, most = _unpack_range(config)
+    if most != max_k:
+        raise ValueError(f"max_k is {max_k} and {most}")
+    if kind == "random":
+        if type(config["seed"]) is not int:
+            raise ValueError(f"the seed is {config['seed']!r}")
+        return RandomPolicy(config["seed"], least, most)
+    if kind != "personal" or config["method"] not in get_args(Method):
+        raise ValueError(f"the kind is {kind!r} and the method {config.get('method')!r}")
     own = {
         name.removeprefix("calibration."): value
         for name, value in arrays.items()
@@ -171,26 +251,26 @@ def _unpack_policy(
     stored = config["calibration"]
     if stored["type"] == PlattCalibration.__name__:
         fitted: Calibration = PlattCalibration.from_state(ids.users, stored["settings"], own)
-    elif calibration is not None:
-        fitted = calibration.from_state(ids.users, stored["settings"], own)
     else:
-        raise SettingError(
-            f"{path} was fitted with a calibration of type {stored['type']}, which is not "
-            f"topperk's own. Pass the type: load(path, calibration={stored['type']})."
-        )
+        own_type = cast(StoredCalibration, calibration)
+        fitted = own_type.from_state(ids.users, stored["settings"], own)
     return PersonalPolicy(
-        _unpack_utility(path, config["utility"], arrays, utility),
-        config["min_k"],
-        config["max_k"],
+        _unpack_utility(config["utility"], arrays, max_k, utility),
+        least,
+        most,
         fitted,
         config["method"],
-        config["paper_terms"],
+        stored_count(config, "paper_terms", 1),
     )
 
 
 def _pack_utility(utility: utilities.Utility, arrays: Arrays) -> dict[str, Any]:
     if type(utility).__name__ in KINDS and type(utility) in KINDS.values():
-        return {"kind": type(utility).__name__, "settings": asdict(cast(Any, utility))}
+        settings = {
+            name: value.item() if isinstance(value, np.generic) else value
+            for name, value in asdict(cast(Any, utility)).items()
+        }
+        return {"kind": type(utility).__name__, "settings": settings}
     parts = _custom_parts(utility)
     if parts is None:
         return {"kind": "own", "name": utility.name}
@@ -200,7 +280,7 @@ def _pack_utility(utility: utilities.Utility, arrays: Arrays) -> dict[str, Any]:
 
 def _custom_parts(utility: utilities.Utility) -> Arrays | None:
     """The arrays of a Custom utility, or None where a function is among them."""
-    if not isinstance(utility, Custom):
+    if type(utility) is not Custom:
         return None
     given = {field.name: getattr(utility, field.name) for field in fields(utility)}
     parts = {name: value for name, value in given.items() if name != "label" and value is not None}
@@ -210,21 +290,27 @@ def _custom_parts(utility: utilities.Utility) -> Arrays | None:
 
 
 def _unpack_utility(
-    path: str | Path,
-    config: Mapping[str, Any],
-    arrays: Arrays,
-    given: utilities.Utility | None,
+    config: Mapping[str, Any], arrays: Arrays, max_k: int, given: utilities.Utility | None
 ) -> utilities.Utility:
-    if config["kind"] == "own":
-        if given is None or given.name != config["name"]:
-            raise SettingError(
-                f"{path} was fitted for a utility of your own, {config['name']!r}. "
-                "Pass it again: load(path, utility=...)."
-            )
-        return given
-    if config["kind"] == "arrays":
-        parts = {name: arrays[f"utility.{name}"] for name in config["parts"]}
-        return Custom(
-            config["name"], parts["discounts"], parts.get("penalties"), parts.get("normalisers")
-        )
-    return KINDS[config["kind"]](**config["settings"])
+    kind = config["kind"]
+    if kind == "own":
+        return cast(utilities.Utility, given)
+    if kind != "arrays":
+        if any(type(value) not in (int, float) for value in config["settings"].values()):
+            raise ValueError(f"the settings of {kind} are {config['settings']!r}")
+        return KINDS[kind](**config["settings"])
+    parts = {name: arrays[f"utility.{name}"] for name in config["parts"]}
+    for name, part in parts.items():
+        if part.dtype != np.float64:
+            raise ValueError(f"the array 'utility.{name}' is {part.dtype}")
+    utility = Custom(
+        stored_text(config, "name"),
+        parts["discounts"],
+        parts.get("penalties"),
+        parts.get("normalisers"),
+    )
+    last = np.array([float(max_k)])
+    utility.discount(last)
+    utility.penalty(last)
+    utility.normaliser(np.ones(1), last)
+    return utility

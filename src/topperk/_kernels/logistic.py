@@ -9,10 +9,10 @@ theta = (a, b), with a Gaussian prior of mean m and precision P (``P = diag(1/C,
 scikit-learn's ridge of strength C on the slope). Sums over negatives are sums over everything
 minus sums over the few positives, so no array of labels is read.
 
-Newton's method with halved steps. Inside, scores are centred and scaled per user, which changes
-nothing but the conditioning. One pass per step: an exponential, a division, and a few
-multiply-adds per candidate; log(1 + exp) is gathered as a product and takes one logarithm for
-``CHUNK`` candidates.
+Newton's method with halved steps. Inside, scores are centred and scaled per user, positives as all
+others and before they are summed, so that a large common offset costs no precision. One pass per
+step: an exponential, a division, and a few multiply-adds per candidate; log(1 + exp) is gathered
+as a product and takes one logarithm for ``CHUNK`` candidates.
 """
 
 from __future__ import annotations
@@ -38,25 +38,30 @@ NOT_CONVERGED = 3
 
 
 @kernel
-def gather(scores: AnyFloatArray, positions: IntArray, x: FloatArray) -> tuple[int, int, float]:
-    """Copy the candidates (scores above minus infinity) to ``x``.
+def gather(
+    scores: AnyFloatArray,
+    positions: IntArray,
+    centre: float,
+    scale: float,
+    x: FloatArray,
+    hits: FloatArray,
+) -> tuple[int, int]:
+    """Copy the candidates (scores above minus infinity) to ``x``, as (s - centre) / scale.
 
-    Returns how many, how many of ``positions`` (the positives) are among them, and the sum of the
-    positives' scores.
+    Those at ``positions`` (the positives) go to ``hits`` as well. Returns how many of both.
     """
     n = 0
     for i in range(scores.size):
         if scores[i] > -np.inf:
-            x[n] = scores[i]
+            x[n] = (scores[i] - centre) / scale
             n += 1
     n_positive = 0
-    total = 0.0
     for j in range(positions.size):
         s = scores[positions[j]]
         if s > -np.inf:
+            hits[n_positive] = (s - centre) / scale
             n_positive += 1
-            total += s
-    return n, n_positive, total
+    return n, n_positive
 
 
 @kernel
@@ -112,22 +117,25 @@ def logistic_sums(
 @kernel
 def newton(
     x: FloatArray,
-    n_positive: int,
-    positive_sum: float,
+    hits: FloatArray,
     prior: FloatArray,
     start: FloatArray,
     covariance: FloatArray,
 ) -> tuple[float, float, int, int]:
-    """Fit (a, b) to the candidates ``x``; returns (a, b, outcome, steps).
+    """Fit (a, b) to the candidates ``x``, positive those that are ``hits`` too.
 
-    ``prior``: (m_a, m_b, P_aa, P_ab, P_bb); ``start``: (a, b) to begin from; ``covariance`` gets
-    the inverse Hessian (aa, ab, bb). All in the units of x.
+    Returns (a, b, outcome, steps). ``prior``: (m_a, m_b, P_aa, P_ab, P_bb); ``start``: (a, b) to
+    begin from; ``covariance`` gets the inverse Hessian (aa, ab, bb). All in the units that x
+    comes in; x itself is overwritten.
     """
     centre, scale = centre_and_scale(x)
     for i in range(x.size):
         x[i] = (x[i] - centre) / scale
     # y = (x - centre) / scale; theta_y = (a * scale, b + a * centre)
-    sum_positive = (positive_sum - n_positive * centre) / scale
+    n_positive = hits.size
+    sum_positive = 0.0
+    for j in range(n_positive):
+        sum_positive += (hits[j] - centre) / scale
     m_a = prior[0] * scale
     m_b = prior[1] + prior[0] * centre
     shift = centre / scale
@@ -179,7 +187,9 @@ def newton(
                 + 0.5 * (p_aa * (new_a - m_a) ** 2 + p_bb * (new_b - m_b) ** 2)
                 + p_ab * (new_a - m_a) * (new_b - m_b)
             )
-            if done or new_value <= value - 1e-4 * slope + 1e-13 * abs(value):
+            # the value is a difference: its rounding follows the terms, not what is left of them
+            rounding = 1e-15 * (log_sum + abs(new_a * sum_positive) + abs(new_b * n_positive))
+            if done or new_value <= value - 1e-4 * slope + rounding + 1e-13 * abs(value):
                 improved = True
                 break
             step *= 0.5
@@ -215,6 +225,8 @@ def fit_users(
     offsets: OffsetArray,
     positives: IntArray,
     positive_offsets: OffsetArray,
+    centre: float,
+    scale: float,
     prior: FloatArray,
     start: FloatArray,
     parameters: FloatArray,
@@ -224,19 +236,21 @@ def fit_users(
 ) -> None:
     """``newton`` for every user of a block.
 
-    ``positives`` are positions within the user's own scores. ``start[u]`` is where user u begins,
-    or NaN for (0, logit of the share of positives). Users without a positive or without a negative
+    ``positives`` are positions within the user's own scores. Prior, start, parameters and
+    covariances are in units of (s - centre) / scale. ``start[u]`` is where user u begins, or NaN
+    for (0, logit of the share of positives). Users without a positive or without a negative
     candidate get an outcome and no parameters (NaN).
     """
     longest = 0
     for u in range(offsets.size - 1):
         longest = max(longest, offsets[u + 1] - offsets[u])
     buffer = np.empty(longest)
+    hits = np.empty(longest)
     begin = np.empty(2)
     for u in range(offsets.size - 1):
         own = scores[offsets[u] : offsets[u + 1]]
         own_positives = positives[positive_offsets[u] : positive_offsets[u + 1]]
-        n, n_positive, total = gather(own, own_positives, buffer)
+        n, n_positive = gather(own, own_positives, centre, scale, buffer, hits)
         parameters[u, :] = np.nan
         covariances[u, :] = np.nan
         steps[u] = 0
@@ -251,7 +265,7 @@ def fit_users(
             begin[0] = 0.0
             begin[1] = math.log(n_positive / (n - n_positive))
         a, b, outcomes[u], steps[u] = newton(
-            buffer[:n], n_positive, total, prior, begin, covariances[u]
+            buffer[:n], hits[:n_positive], prior, begin, covariances[u]
         )
         parameters[u, 0] = a
         parameters[u, 1] = b
@@ -278,12 +292,11 @@ def pooled_sums(
     for u in range(offsets.size - 1):
         longest = max(longest, offsets[u + 1] - offsets[u])
     x = np.empty(longest)
+    hits = np.empty(longest)
     for u in range(offsets.size - 1):
         own = scores[offsets[u] : offsets[u + 1]]
         own_positives = positives[positive_offsets[u] : positive_offsets[u + 1]]
-        n, n_positive, total = gather(own, own_positives, x)
-        for i in range(n):
-            x[i] = (x[i] - centre) / scale
+        n, n_positive = gather(own, own_positives, centre, scale, x, hits)
         log_sum, p_sum, px_sum, w_sum, wx_sum, wxx_sum = logistic_sums(x[:n], a, b)
         sums[0] += log_sum
         sums[1] += p_sum
@@ -292,32 +305,35 @@ def pooled_sums(
         sums[4] += wx_sum
         sums[5] += wxx_sum
         sums[6] += n_positive
-        sums[7] += (total - n_positive * centre) / scale
+        for j in range(n_positive):
+            sums[7] += hits[j]
 
 
 @kernel
-def moments(scores: AnyFloatArray, totals: FloatArray) -> None:
+def moments(scores: AnyFloatArray, offsets: OffsetArray, totals: FloatArray) -> None:
     """Merge a block's candidates into ``totals``: count, mean, squared deviations, least, greatest.
 
-    Chan's update, so that a large common offset costs no precision.
+    Chan's update, so that a large common offset costs no precision; user by user, so that the
+    blocks' sizes leave no trace.
     """
-    count = 0
-    total = 0.0
-    for i in range(scores.size):
-        if scores[i] > -np.inf:
-            count += 1
-            total += scores[i]
-            totals[3] = min(totals[3], scores[i])
-            totals[4] = max(totals[4], scores[i])
-    if count == 0:
-        return
-    mean = total / count
-    squares = 0.0
-    for i in range(scores.size):
-        if scores[i] > -np.inf:
-            squares += (scores[i] - mean) ** 2
-    both = totals[0] + count
-    gap = mean - totals[1]
-    totals[2] += squares + gap * gap * totals[0] * count / both
-    totals[1] += gap * count / both
-    totals[0] = both
+    for u in range(offsets.size - 1):
+        count = 0
+        total = 0.0
+        for i in range(offsets[u], offsets[u + 1]):
+            if scores[i] > -np.inf:
+                count += 1
+                total += scores[i]
+                totals[3] = min(totals[3], scores[i])
+                totals[4] = max(totals[4], scores[i])
+        if count == 0:
+            continue
+        mean = total / count
+        squares = 0.0
+        for i in range(offsets[u], offsets[u + 1]):
+            if scores[i] > -np.inf:
+                squares += (scores[i] - mean) ** 2
+        both = totals[0] + count
+        gap = mean - totals[1]
+        totals[2] += squares + gap * gap * totals[0] * count / both
+        totals[1] += gap * count / both
+        totals[0] = both

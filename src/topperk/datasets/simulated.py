@@ -168,6 +168,9 @@ def simulate_world(
     check_count("n_items", n_items)
     check_count("n_factors", n_factors)
     check_seed(seed)
+    for name, count in (("n_users", n_users), ("n_items", n_items)):
+        if count == 0:
+            raise SettingError(f"{name} is 0. A world has at least one of them.")
     for name, value, least, most in (
         ("mean_relevant", mean_relevant, 0.01, 1e6),
         ("sharpness", sharpness, 0.0, 20.0),
