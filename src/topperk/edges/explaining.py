@@ -1,0 +1,225 @@
+"""From measured figures to the report's content: sections, tests, and three users side by side."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+
+import numpy as np
+
+import topperk
+from topperk._frames import to_polars
+from topperk._kernels.arrays import IntArray
+from topperk._utility_tables import UtilityTables
+from topperk.datasets.simulated import World
+from topperk.edges.measuring import ORACLE, Measured, true_curves
+from topperk.edges.report_content import (
+    ItemExample,
+    MethodRow,
+    PairedTest,
+    ReliabilityCurve,
+    ReliabilitySection,
+    ReportData,
+    UserExample,
+    UtilitySection,
+)
+from topperk.edges.svg import percent
+from topperk.evaluation import PERSONAL, Evaluation
+from topperk.reliability import Reliability
+from topperk.scores import ScoreSource
+from topperk.split import Split
+from topperk.utility import Utility
+
+MEANINGS = {
+    "NDCG": "Relevant items count more the higher they stand; 1 is the best possible order for a "
+    "list of that length.",
+    "PDCG": "Relevant items count more the higher they stand, and every other item shown costs as "
+    "much as a relevant one would bring in its place.",
+    "F1": "The balance of two shares: how much of the list is relevant, and how much of what is "
+    "relevant is in the list.",
+    "TP": "The share of hits among the most that a list of this length could have.",
+    "Precision": "The share of the list that is relevant.",
+    "Recall": "The share of what is relevant that is in the list.",
+    "DCG": "Relevant items count more the higher they stand; nothing is subtracted.",
+}
+# Where the three users stand when all are ordered by the length of their list.
+PLACES = (0.12, 0.5, 0.88)
+
+
+def report_of(
+    measured: Measured,
+    scores: ScoreSource,
+    split: Split,
+    *,
+    title: str,
+    subtitle: str,
+    facts: Sequence[tuple[str, str]] = (),
+    world: World | None = None,
+) -> ReportData:
+    """The whole report; ``facts`` come after those that every report has."""
+    leading = _leading(measured)
+    evaluation = measured.of(leading)
+    n_pairs = sum(part.n_interactions for part in split.parts().values())
+    common = (
+        ("users", f"{split.ids.n_users:,}"),
+        ("items", f"{split.ids.n_items:,}"),
+        ("interactions", f"{n_pairs:,}"),
+        ("longest list", f"{measured.model.max_k}"),
+        ("users without a test interaction, left out", f"{evaluation.n_without_test:,}"),
+    )
+    machine = (
+        ("topperk", topperk.__version__),
+        ("python", platform.python_version()),
+        ("machine", f"{platform.system()} {platform.machine()}"),
+    )
+    return ReportData(
+        title=title,
+        subtitle=subtitle,
+        facts=(*common, *facts, *machine),
+        utilities=tuple(_section(found) for found in measured.evaluations),
+        reliability=ReliabilitySection(
+            "Scores as they are", "Calibrated", _curve(measured.before), _curve(measured.after)
+        ),
+        users=_examples(measured, evaluation, leading, scores, split, world),
+        estimated_vs_true=measured.truth,
+        users_utility=leading.name,
+    )
+
+
+def _leading(measured: Measured) -> Utility:
+    """F1 where it is among the utilities, since its best lengths lie in between; else the first."""
+    utilities = [found.utility for found in measured.evaluations]
+    return next((one for one in utilities if one.name == "F1"), utilities[0])
+
+
+def _section(found: Evaluation) -> UtilitySection:
+    summary = to_polars(found.summary(), "the summary")[0].rows_by_key(
+        "method", unique=True, named=True
+    )
+    tests = to_polars(found.tests(), "the tests")[0].to_dicts()
+    n = found.curves.shape[1]
+    best = found.best_fixed_k
+    fixed = {one.name: one.fixed_k for one in found.methods}
+    personal, oracle = found.method(PERSONAL), found.method(ORACLE)
+    return UtilitySection(
+        name=found.utility.name,
+        meaning=MEANINGS.get(found.utility.name, "A utility of your own."),
+        fixed_curve=found.fixed_curve,
+        methods=tuple(
+            MethodRow(
+                one.name,
+                row["mean"],
+                row["ci_low"],
+                row["ci_high"],
+                row["mean_k"],
+                row["median_k"],
+                one.fixed_k,
+            )
+            for one in found.methods
+            for row in [summary[one.name]]
+        ),
+        personal=float(personal.realised.mean()),
+        oracle=float(oracle.realised.mean()),
+        lengths_personal=np.bincount(personal.k, minlength=n),
+        lengths_oracle=np.bincount(oracle.k, minlength=n),
+        tests=tuple(
+            PairedTest(
+                test["other"], test["difference"], test["p_holm"], fixed.get(test["other"], best)
+            )
+            for test in tests
+            if test["other"] != ORACLE
+        ),
+        min_k=found.min_k,
+    )
+
+
+def _curve(found: Reliability) -> ReliabilityCurve:
+    return ReliabilityCurve(
+        found.mean_probability,
+        found.observed_rate,
+        found.count,
+        found.ece,
+        found.brier,
+        found.log_loss,
+    )
+
+
+def _examples(
+    measured: Measured,
+    evaluation: Evaluation,
+    utility: Utility,
+    scores: ScoreSource,
+    split: Split,
+    world: World | None,
+) -> tuple[UserExample, ...]:
+    """A user with a short list, one with a middling one, one with a long one."""
+    k = evaluation.method(PERSONAL).k
+    order = np.lexsort((evaluation.users, k))
+    places = dict.fromkeys(int(place * (order.size - 1)) for place in PLACES)
+    chosen = [int(order[place]) for place in places]
+    model = measured.model.for_utility(utility)
+    users = [evaluation.users[place : place + 1] for place in chosen]
+    examples = []
+    for place, part in zip(
+        chosen,
+        (
+            block
+            for user in users
+            for block in model.blocks(scores, scores.ids.users.values.gather(user))
+        ),
+        strict=True,
+    ):
+        n = int((part.items[0] >= 0).sum())
+        relevant = set(_test_items(scores, split, part.users))
+        probabilities = np.clip(part.probabilities[0], 0.0, 1.0)
+        items = tuple(
+            ItemExample(
+                rank + 1,
+                scores.ids.items.name(int(item)).strip("'"),
+                float(probabilities[rank]),
+                int(item) in relevant,
+            )
+            for rank, item in enumerate(part.items[0, :n])
+        )
+        true = None
+        if world is not None:
+            tables = UtilityTables(utility, model.max_k)
+            true = true_curves(world, part.users, part.items, tables)[0]
+        examples.append(
+            UserExample(
+                user=scores.ids.users.name(int(part.users[0])).strip("'"),
+                headline=_headline(int(part.k[0]), part.expected_relevant[0], probabilities[:n]),
+                k=int(part.k[0]),
+                expected_curve=part.curves[0],
+                realised_curve=evaluation.curves[place],
+                true_curve=true,
+                items=items,
+            )
+        )
+    return tuple(examples)
+
+
+def _test_items(scores: ScoreSource, split: Split, users: IntArray) -> list[int]:
+    """The codes, among the scores' items, of one user's test items."""
+    user = scores.ids.users.values.gather(users)
+    row = int(split.ids.users.codes(user, "users")[0])
+    items = split.ids.items.values.gather(split.test.items_of(row))
+    return [int(code) for code in scores.ids.items.codes(items, "items")]
+
+
+def _headline(
+    k: int, expected: float, probabilities: np.ndarray[tuple[int], np.dtype[np.float64]]
+) -> str:
+    if k == 0:
+        first = percent(float(probabilities[0])) if probabilities.size else "0 %"
+        return (
+            f"Gets an empty list: even the best item is wanted with a probability of {first} only."
+        )
+    if k == 1:
+        first = percent(float(probabilities[0]))
+        return f"Gets 1 item, which is wanted with a probability of {first}."
+    return (
+        f"Gets {k} items, of which {expected:.1f} are expected to be wanted: the first with a "
+        f"probability of {percent(float(probabilities[0]))}, the last with "
+        f"{percent(float(probabilities[k - 1]))}."
+    )
