@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
@@ -32,16 +33,24 @@ class UtilityTables:
 
     def table(self, rows: int) -> FloatArray:
         """``table[k, m]`` = h(m, k) for m below ``rows`` at least; row and column 0 are 0."""
-        if self._table.shape[1] < rows:
-            size = max(rows, FIRST_ROWS, 2 * self._table.shape[1])
-            m = np.arange(1, size, dtype=np.float64)[None, :]
+        table = self._table  # other threads may put another in its place
+        if table.shape[1] < rows:
+            size = max(rows, FIRST_ROWS, 2 * table.shape[1])
+            table = np.zeros((self.max_k + 1, size))
+            table[:, 1:] = self._normalisers(np.arange(1, size, dtype=np.float64))
+            self._table = table
+        return table
+
+    def _normalisers(self, m: FloatArray) -> FloatArray:
+        """h(m, k): a row for each k from 0, of zeros for k = 0, and a column for each of ``m``."""
+        values = np.zeros((self.max_k + 1, m.size))
+        if self.max_k > 0 and m.size > 0:
             k = np.arange(1, self.max_k + 1, dtype=np.float64)[:, None]
-            values = np.zeros((self.max_k + 1, size))
-            if self.max_k > 0:
-                inner = np.broadcast_to(self.utility.normaliser(m, k), (self.max_k, size - 1))
-                values[1:, 1:] = _finite(inner, inner.shape, self.utility, "normaliser")
-            self._table = values
-        return self._table
+            given = np.asarray(self.utility.normaliser(m[None, :], k))
+            with suppress(ValueError):  # _finite says what is wrong
+                given = np.broadcast_to(given, (self.max_k, m.size))
+            values[1:] = _finite(given, (self.max_k, m.size), self.utility, "normaliser")
+        return values
 
     def expected(
         self,
@@ -61,8 +70,7 @@ class UtilityTables:
         ranked = np.ascontiguousarray(ranked)
         curves = np.empty((lengths.size, self.max_k + 1))
         if not self.utility.counts_all_relevant:
-            factor = self.table(2)[:, 1]
-            factor = np.ascontiguousarray(factor)
+            factor = self._normalisers(np.ones(1))[:, 0].copy()
             curves_without_total(ranked, lengths, self.discount, self.penalty, factor, curves)
             return curves
         if method == "paper":
@@ -82,16 +90,18 @@ class UtilityTables:
             )
             if done == lengths.size:
                 return curves
-            rows = 2 * table.shape[1]
+            mean = float(p[offsets[done] : offsets[done + 1]].sum())
+            rows = max(2 * table.shape[1], int(mean + 10.0 * mean**0.5) + FIRST_ROWS)
 
     def realised(self, hits: FloatArray, n_relevant: FloatArray) -> FloatArray:
         """Realised curves of users whose list holds ``hits`` (0/1) and who have ``n_relevant``."""
-        counts = n_relevant.astype(np.int64)
-        table = self.table(int(counts.max(initial=0)) + 1)
+        counts, column = np.unique(n_relevant, return_inverse=True)
+        table = np.zeros((self.max_k + 1, counts.size))
+        table[:, counts > 0] = self._normalisers(counts[counts > 0])
         curves = np.zeros((hits.shape[0], self.max_k + 1))
         gain = np.cumsum(self.discount * hits, axis=1)
         cost = np.cumsum(self.penalty * (1.0 - hits), axis=1)
-        curves[:, 1:] = table[1:, counts].T * gain - cost
+        curves[:, 1:] = table[1:, column].T * gain - cost
         return curves
 
 

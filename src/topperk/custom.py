@@ -78,7 +78,7 @@ class Custom(Utility):
         if self.normalisers is None:
             return np.ones(np.broadcast_shapes(m.shape, k.shape))
         if callable(self.normalisers):
-            return np.broadcast_to(self.normalisers(m, k), np.broadcast_shapes(m.shape, k.shape))
+            return np.asarray(self.normalisers(m, k), dtype=np.float64)
         table = np.asarray(self.normalisers)
         if table.ndim == 1:
             values = _at_ranks(table, k, "normaliser")
@@ -93,16 +93,25 @@ class Custom(Utility):
         return cast(FloatArray, table[np.minimum(rows, table.shape[0] - 1), columns])
 
 
+_SHAPES = {(1,): "a list of numbers", (1, 2): "a list or a table of numbers"}
+
+
 def _given(
     value: npt.ArrayLike | Callable[..., FloatArray], what: str, dimensions: tuple[int, ...]
 ) -> npt.ArrayLike | Callable[..., FloatArray]:
     if callable(value):
         return value
-    array = np.array(value, dtype=np.float64)
-    if array.ndim not in dimensions or array.size == 0 or not np.isfinite(array).all():
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = np.empty(0)
+    if array.ndim not in dimensions or array.size == 0:
         raise SettingError(
-            f"the {what} has shape {array.shape} or is not finite; give numbers for ranks 1, 2, ..."
+            f"the {what} is not {_SHAPES[dimensions]}. Give numbers for ranks 1, 2, ... or a "
+            "function of the ranks."
         )
+    if not np.isfinite(array).all():
+        raise SettingError(f"the {what} holds NaN or infinity. Give a finite number for each rank.")
     array.flags.writeable = False
     return array
 

@@ -97,18 +97,19 @@ class Utility(ABC):
         standard deviations of the number of relevant items.
 
         >>> NDCG().expected([0.5, 0.5], max_k=2).round(4)
-        array([0.    , 0.5   , 0.6533])
+        array([0.    , 0.5   , 0.6577])
         """
         p = np.asarray(probabilities, dtype=np.float64)
-        if p.ndim not in (1, 2) or p.size == 0:
+        if p.ndim not in (1, 2):
             raise ScoreError(
                 f"probabilities have shape {p.shape}; give one user's (n,) or a batch (users, n)."
             )
-        if not ((p >= 0.0) & (p <= 1.0)).all():
-            bad = p[~((p >= 0.0) & (p <= 1.0))][0]
+        usable = (p >= 0.0) & (p <= 1.0)
+        if not usable.all():
+            place = tuple(int(i) for i in np.argwhere(~usable)[0])
             raise ScoreError(
-                f"probabilities hold {bad}, which is outside [0, 1]. "
-                "Calibrate the scores first, for instance with UserPlatt."
+                f"probabilities[{', '.join(map(str, place))}] is {p[place]}, which is outside "
+                "[0, 1]. Calibrate the scores first, for instance with UserPlatt."
             )
         rows = np.ascontiguousarray(np.atleast_2d(p))
         n_users, n = rows.shape
@@ -134,6 +135,11 @@ class Utility(ABC):
         >>> F1().realised([1, 0, 1], n_relevant=4).round(4)
         array([0.    , 0.4   , 0.3333, 0.5714])
         """
+        if np.ndim(relevance) not in (1, 2):
+            raise ScoreError(
+                f"relevance has shape {np.shape(relevance)}; give one user's (n,) or a batch "
+                "(users, n)."
+            )
         hits = np.atleast_2d(np.asarray(relevance, dtype=np.float64))
         total = np.atleast_1d(np.asarray(n_relevant, dtype=np.float64))
         n_users, n = hits.shape
@@ -143,6 +149,8 @@ class Utility(ABC):
             )
         if not np.isin(hits, (0.0, 1.0)).all():
             raise ScoreError("relevance holds values other than 0 and 1. Binarise it first.")
+        if not (np.isfinite(total) & (total == np.floor(total))).all():
+            raise ScoreError("n_relevant holds NaN, infinity or a fraction. Give whole numbers.")
         if (total < hits.sum(axis=1)).any():
             raise ScoreError(
                 "n_relevant is smaller than the number of relevant items in the list. "

@@ -2,7 +2,8 @@
 
 A block holds the candidates of several users in flat arrays: user u's are
 ``offsets[u]..offsets[u + 1]``. ``items`` names them in ascending order, or is empty where a block
-holds every item and the position is the item. A score of minus infinity is no candidate.
+holds every item and the position is the item (or where nobody has any candidate). A score of
+minus infinity is no candidate.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def exclude(
     Cost: proportional to what was seen (times a binary search where ``items`` are named).
     """
     for u in range(rows.size):
-        if rows[u] < 0:
+        if rows[u] < 0 or offsets[u] == offsets[u + 1]:
             continue
         own = items[offsets[u] : offsets[u + 1]]
         for j in range(seen_offsets[rows[u]], seen_offsets[rows[u] + 1]):
@@ -165,7 +166,7 @@ def positions_of(
     at = 0
     for u in range(rows.size):
         out_offsets[u] = at
-        if rows[u] < 0:
+        if rows[u] < 0 or offsets[u] == offsets[u + 1]:
             continue
         own = items[offsets[u] : offsets[u + 1]]
         for j in range(part_offsets[rows[u]], part_offsets[rows[u] + 1]):
