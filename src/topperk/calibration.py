@@ -34,6 +34,7 @@ import polars as pl
 from topperk._blocks import OnMissing
 from topperk._kernels.arrays import BoolArray, FloatArray, IntArray
 from topperk._kernels.calibrating import probabilities_of
+from topperk._settings import check_finite
 from topperk._stored import reasons_named, stored_array
 from topperk.errors import ScoreError, SettingError
 from topperk.ids import IdIndex
@@ -339,5 +340,6 @@ def _check_correction(correction: str) -> None:
 
 
 def _check_c(c: float) -> None:
-    if not (np.isfinite(c) and c > 0.0):
+    check_finite("c", c)
+    if not c > 0.0:
         raise SettingError(f"c is {c}; it must be a positive number, like scikit-learn's C.")
