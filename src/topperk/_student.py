@@ -48,7 +48,10 @@ def two_sided_p(t: float, degrees: float) -> float:
         return math.nan
     if math.isinf(t):
         return 0.0
-    return beta_regularised(degrees / (degrees + t * t), 0.5 * degrees, 0.5)
+    square = t * t
+    if square < degrees:  # near 1, where the complement keeps its digits
+        return 1.0 - beta_regularised(square / (degrees + square), 0.5, 0.5 * degrees)
+    return beta_regularised(degrees / (degrees + square), 0.5 * degrees, 0.5)
 
 
 def two_sided_quantile(confidence: float, degrees: float) -> float:

@@ -41,6 +41,7 @@ app = App(
     help_format="markdown",
     help_epilogue="Start with `topperk demo`. Each verb has examples: `topperk fit --help`.",
     version=topperk.__version__,
+    suppress_keyboard_interrupt=False,
 )
 app.register_install_completion_command()
 app.command(datasets)

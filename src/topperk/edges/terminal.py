@@ -128,7 +128,7 @@ def show_curve(rows: Sequence[dict[str, Any]], k: int, title: str) -> None:
     for name, side in (("k", "right"), ("item", "left"), ("probability", "right")):
         table.add_column(name, justify="right" if side == "right" else "left")
     table.add_column("expected utility", justify="right")
-    table.add_column("")
+    table.add_column("", no_wrap=True)
     values = [row["expected_utility"] for row in rows]
     low, high = min(values), max(values)
     for row in rows:
@@ -139,7 +139,7 @@ def show_curve(rows: Sequence[dict[str, Any]], k: int, title: str) -> None:
             "" if row["item_id"] is None else str(row["item_id"]),
             "" if row["probability"] is None else f"{row['probability']:.3f}",
             number(row["expected_utility"]),
-            "█" * round(30 * share) + (" ◀ chosen" if chosen else ""),
+            "█" * round(24 * share) + (" ◀ chosen" if chosen else ""),
             style="bold green" if chosen else "dim" if row["k"] > k else "",
         )
     _stdout().print(table)
