@@ -8,6 +8,9 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,6 +27,7 @@ from topperk import (
     PersonalizedK,
     Reason,
     Split,
+    Utility,
     _blocks,
     load,
 )
@@ -202,3 +206,120 @@ def awkward_users() -> tuple[Split, Dense]:
     nothing = Interactions(ids, np.zeros(len(ids.users) + 1, np.int64), np.empty(0, np.int32))
     matrix = np.array([user[0] for user in AWKWARD_USERS.values()])
     return Split(part(1), part(2), nothing, "given"), Dense(matrix, ids)
+
+
+# --- utilities --------------------------------------------------------------------------------
+
+
+class UtilityContract:
+    """What a utility promises. Subclass it in a test module, and name the utility:
+
+    class TestYourUtility(UtilityContract):
+        utility = YourUtility()
+
+    The value of a realised outcome is taken from the utility's own three functions, one outcome at
+    a time; whether these are the right functions is for a test of your own.
+    """
+
+    utility: Utility
+
+    # 0, 1, nearly 0, ties, and both sides of one half: everything that arithmetic could trip over
+    CASES: ClassVar[dict[str, list[float]]] = {
+        "one": [0.3],
+        "ties": [0.5, 0.5, 0.2, 0.2, 0.2],
+        "certain and impossible": [1.0, 0.0, 0.4, 1.0, 0.0],
+        "nearly": [1e-12, 1.0 - 1e-12, 0.7, 1e-12],
+        "impossible": [0.0, 0.0, 0.0],
+        "many": [0.9, 0.6, 0.55, 0.3, 0.1, 0.05, 0.049, 0.01],
+    }
+
+    def realised_by_definition(
+        self, hits: Sequence[int], n_relevant: int
+    ) -> npt.NDArray[np.float64]:
+        """U_k = h(m, k) sum w(r) Y_r - sum v(r) (1 - Y_r) for k = 0..n, one number at a time."""
+        curve = [0.0]
+        for k in range(1, len(hits) + 1):
+            ranks = np.arange(1.0, k + 1.0)
+            y = np.array(hits[:k], dtype=np.float64)
+            gain = float((self.utility.discount(ranks) * y).sum())
+            if n_relevant > 0:
+                m_and_k = np.array([[float(n_relevant)]]), np.array([[float(k)]])
+                gain *= float(np.broadcast_to(self.utility.normaliser(*m_and_k), (1, 1))[0, 0])
+            cost = float((self.utility.penalty(ranks) * (1.0 - y)).sum())
+            curve.append(gain - cost)
+        return np.array(curve)
+
+    @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+    def test_expected_is_the_mean_over_all_outcomes(self, case: list[float]) -> None:
+        for p in (case, case[::-1]):
+            wanted = np.zeros(len(p) + 1)
+            for outcome in itertools.product((0, 1), repeat=len(p)):
+                each = [q if y else 1.0 - q for q, y in zip(p, outcome, strict=True)]
+                wanted += math.prod(each) * self.realised_by_definition(outcome, sum(outcome))
+            scale = max(1.0, float(np.abs(wanted).max()))
+            assert np.abs(self.utility.expected(p) - wanted).max() < 1e-10 * scale
+
+    def test_realised_is_the_definition(self) -> None:
+        for outcome in itertools.product((0, 1), repeat=5):
+            for beyond in (0, 1, 7):
+                n_relevant = sum(outcome) + beyond
+                found = self.utility.realised(outcome, n_relevant)
+                wanted = self.realised_by_definition(outcome, n_relevant)
+                assert np.allclose(found, wanted, rtol=1e-12, atol=1e-12)
+
+    def test_probabilities_of_0_and_1_give_the_realised_utility(self) -> None:
+        for outcome in itertools.product((0.0, 1.0), repeat=5):
+            realised = self.utility.realised(outcome, sum(outcome))
+            assert np.allclose(self.utility.expected(outcome), realised, rtol=1e-11, atol=1e-11)
+            # a certain item beyond the list is one more relevant item
+            realised = self.utility.realised(outcome[:3], sum(outcome))
+            found = self.utility.expected(outcome, max_k=3)
+            assert np.allclose(found, realised, rtol=1e-11, atol=1e-11)
+
+    def test_an_empty_list_is_worth_0(self) -> None:
+        for p in self.CASES.values():
+            assert self.utility.expected(p)[0] == 0.0
+            assert self.utility.expected(p, method="paper", paper_terms=20)[0] == 0.0
+            assert self.utility.realised([1] * len(p), len(p))[0] == 0.0
+
+    def test_one_user_and_a_batch_agree(self) -> None:
+        batch = np.random.default_rng(0).random((7, 6))
+        curves = self.utility.expected(batch, max_k=4)
+        assert curves.shape == (7, 5)
+        assert np.array_equal(curves, [self.utility.expected(p, max_k=4) for p in batch])
+        assert np.array_equal(self.utility.expected(batch[::-1], max_k=4), curves[::-1])
+
+    def test_inputs_are_left_unchanged(self) -> None:
+        p = np.random.default_rng(1).random((3, 5))
+        hits = (p > 0.5).astype(np.float64)
+        n_relevant = hits.sum(axis=1)
+        ranks, m = np.arange(1.0, 6.0), np.arange(1.0, 9.0)[None, :]
+        given = (p, hits, n_relevant, ranks, m)
+        before = [array.copy() for array in given]
+        for array in given:
+            array.flags.writeable = False
+        self.utility.expected(p)
+        self.utility.expected(p, method="paper", paper_terms=20)
+        self.utility.realised(hits, n_relevant)
+        self.utility.discount(ranks)
+        self.utility.penalty(ranks)
+        self.utility.normaliser(m, ranks[:, None])
+        assert all(np.array_equal(a, b) for a, b in zip(given, before, strict=True))
+
+    def test_a_rank_has_the_same_value_in_a_list_of_any_length(self) -> None:
+        longest = np.arange(1.0, 31.0)
+        m = np.arange(1.0, 41.0)[None, :]
+        for n in (1, 2, 17):
+            for of_ranks in (self.utility.discount, self.utility.penalty):
+                assert np.allclose(of_ranks(longest[:n]), of_ranks(longest)[:n], rtol=1e-13)
+            part = np.broadcast_to(self.utility.normaliser(m, longest[:n, None]), (n, 40))
+            whole = np.broadcast_to(self.utility.normaliser(m, longest[:, None]), (30, 40))
+            assert np.allclose(part, whole[:n], rtol=1e-13)
+
+    def test_it_says_whether_it_counts_all_relevant_items(self) -> None:
+        m, k = np.arange(1.0, 41.0)[None, :], np.arange(1.0, 31.0)[:, None]
+        h = np.broadcast_to(self.utility.normaliser(m, k), (30, 40))
+        assert self.utility.counts_all_relevant or (h == h[:, :1]).all()
+
+    def test_it_has_a_name_for_tables(self) -> None:
+        assert self.utility.name.strip() == self.utility.name != ""
