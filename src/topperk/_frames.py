@@ -87,6 +87,8 @@ def open_table(source: Source, what: str) -> Table:
     if library == "duckdb" or library == "_duckdb":
         if hasattr(source, "project"):
             return _duckdb_table(source, what)
+    elif library == "pandas" or isinstance(source, pl.Series):
+        pass  # a single column, although it exports an Arrow stream
     elif hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
         return _arrow_table(source, "pyarrow" if library == "pyarrow" else "polars", what)
     if isinstance(source, Mapping):
