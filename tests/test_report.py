@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import os
+import re
+import struct
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from topperk.edges import report_words
 from topperk.edges.report import (
     ItemExample,
     MethodRow,
@@ -20,7 +31,10 @@ from topperk.edges.report import (
     TruthCurve,
     UserExample,
     UtilitySection,
+    write_report,
 )
+from topperk.edges.svg import nice_ticks, number, percent, spread
+from topperk.errors import InputError, StorageError
 
 CHROMIUM = Path(os.environ.get("TOPPERK_CHROMIUM", "/usr/bin/chromium"))
 MEANINGS = {
@@ -178,3 +192,351 @@ def reliability_curve(p: Any, y: Any, n_bins: int = 12) -> ReliabilityCurve:
     ece = float((np.abs(said - seen) * count).sum() / count.sum())
     log_loss = float(-np.where(y, np.log(p), np.log1p(-p)).mean())
     return ReliabilityCurve(said, seen, count, ece, float(((p - y) ** 2).mean()), log_loss)
+
+
+# --- what it says -----------------------------------------------------------------------------
+
+
+def section(personal: float, best: float, p: float = 0.001, **changes: Any) -> UtilitySection:
+    """A section in which k = 2 is the best single length."""
+    settings: dict[str, Any] = {
+        "name": "F1",
+        "meaning": "",
+        "fixed_curve": [0.0, best - 0.1, best, best - 0.2],
+        "methods": (),
+        "personal": personal,
+        "oracle": max(personal, best) + 0.3,
+        "lengths_personal": [0, 3, 4, 3],
+        "lengths_oracle": [0, 5, 5, 0],
+        "tests": (PairedTest("best fixed (2)", personal - best, p, fixed_k=2),),
+        "min_k": 1,
+    }
+    return UtilitySection(**{**settings, **changes})
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (section(0.55, 0.5), "Personal lists give users 10 % more F1 than the best list of one"),
+        (section(0.55, 0.5, p=0.4), "a difference that may be chance (p = 0.40)"),
+        (section(0.45, 0.5), "Personal lists are not better here: they give users 10 % less F1"),
+        (section(0.5, 0.5), "are worth the same here"),
+        (section(-0.1, -0.2), "bring F1 to −0.1000, from −0.2000"),
+        (section(-0.3, -0.2), "Personal lists are not better here: F1 is −0.3000"),
+        (section(math.nan, 0.5), "could not be measured"),
+        (
+            section(0.1, -0.2, fixed_curve=[0, -0.3, -0.2, -0.4], min_k=0),
+            "an empty list for everybody (k = 0)",
+        ),
+    ],
+)
+def test_finding_is_honest(found: UtilitySection, words: str) -> None:
+    said = report_words.finding(found).replace("\N{NARROW NO-BREAK SPACE}", " ")
+    assert words in said.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_lengths_are_told_in_a_sentence() -> None:
+    assert report_words.lengths(section(0.5, 0.4)).startswith("Lists run from 1 to 3 items")
+    same = section(0.5, 0.4, lengths_personal=[0, 0, 9, 0])
+    assert report_words.lengths(same) == "Every user gets 2 items."
+    assert report_words.lengths(section(0.5, 0.4, lengths_personal=[0] * 4)).startswith("No user")
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.93, 1.0])
+def test_length_at_share_is_a_quantile(share: float) -> None:
+    counts = np.array([2, 0, 5, 1, 2])
+    k = report_words.length_at_share(counts, share)
+    assert counts[: k + 1].sum() >= share * counts.sum()
+    assert k == 0 or counts[:k].sum() < share * counts.sum()
+
+
+def test_numbers_are_written_for_people() -> None:
+    assert number(-0.25) == "\N{MINUS SIGN}0.2500"
+    assert number(math.nan) == number(math.inf) == "\N{EN DASH}"
+    assert percent(0.123).replace("\N{NARROW NO-BREAK SPACE}", " ") == "12 %"
+
+
+@given(
+    st.floats(-1e6, 1e6, allow_subnormal=False),
+    st.floats(1e-6, 1e6, allow_subnormal=False),
+    st.integers(2, 9),
+)
+def test_ticks_are_round_and_inside(low: float, width: float, n: int) -> None:
+    ticks = nice_ticks(low, low + width, n)
+    assert ticks == sorted(set(ticks))
+    assert len(ticks) <= 3 * n
+    slack = 1e-6 * max(abs(low), width)
+    assert all(low - width - slack <= tick <= low + 2 * width + slack for tick in ticks)
+
+
+@given(st.lists(st.floats(0, 100), min_size=1, max_size=5))
+def test_labels_are_spread_apart(wanted: list[float]) -> None:
+    placed = spread(wanted, 10, 0, 100)
+    assert all(-1e-6 <= place <= 100 + 1e-6 for place in placed)
+    ordered = sorted(placed)
+    assert all(b - a >= 10 - 1e-6 for a, b in itertools.pairwise(ordered))
+
+
+# --- the page as a file -----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    write_report(path, simulated_report())
+    return path
+
+
+class Page(HTMLParser):
+    """Counts elements, and checks that they close in the order in which they were opened."""
+
+    VOID = frozenset({"meta", "link", "input", "br", "hr", "img"})
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.counts: dict[str, int] = {}
+        self.ids: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.counts[tag] = self.counts.get(tag, 0) + 1
+        self.ids += [value for name, value in attrs if name == "id" and value]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.counts[tag] = self.counts.get(tag, 0) + 1
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open.pop() == tag
+
+
+def test_page_is_whole_and_asks_nobody(report: Path) -> None:
+    text = report.read_text(encoding="utf-8")
+    page = Page(text)
+    assert page.open == []
+    assert len(page.ids) == len(set(page.ids))
+    assert "script" not in page.counts
+    assert page.counts["svg"] >= 4 + 4 + 3 + 2
+    assert not re.search(r"""(?:src|href)=["'](?!data:|#)""", text)
+    assert "url(" not in re.sub(r"url\(#", "", text)
+    assert "nan" not in re.sub(r"[a-z]+nan|nan[a-z]+", "", text.lower())
+    assert len(text) < 1_000_000
+
+
+def test_every_figure_stands_in_a_table_too(report: Path) -> None:
+    text = report.read_text(encoding="utf-8")
+    for method in ("random", "Val-k", "personal", "Oracle"):
+        assert method in text
+    assert Page(text).counts["table"] >= 10
+
+
+def test_what_users_call_their_things_is_text_and_not_markup(tmp_path: Path) -> None:
+    nasty = '<script>alert("1")</script>&amp;\x00\u202e'
+    data = ReportData(
+        title=nasty,
+        subtitle=nasty,
+        facts=((nasty, nasty),),
+        utilities=(section(0.5, 0.4, name=nasty, meaning=nasty),),
+        users=(
+            UserExample(nasty, nasty, 1, np.array([0, 0.5]), (ItemExample(1, nasty, 0.5, True),)),
+        ),
+        users_utility=nasty,
+    )
+    write_report(tmp_path / "report.html", data)
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<script" not in text
+    assert "&lt;script&gt;" in text
+    assert "\x00" not in text
+
+
+def test_what_was_not_measured_is_a_dash(tmp_path: Path) -> None:
+    empty = section(
+        math.nan, math.nan, oracle=math.nan, fixed_curve=[math.nan] * 4, p=math.nan,
+        methods=(MethodRow("personal", math.nan, math.nan, math.nan, math.nan, math.nan),),
+    )  # fmt: skip
+    curve = ReliabilityCurve([], [], [], math.nan, math.nan, math.nan)
+    write_report(
+        tmp_path / "report.html",
+        ReportData("t", "s", (), (empty,), ReliabilitySection("a", "b", curve, curve)),
+    )
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "nan" not in text.lower().replace("finance", "")
+    assert "\N{EN DASH}" in text
+
+
+@pytest.mark.parametrize("name", ["", "missing/report.html"])
+def test_a_place_that_can_not_be_written_is_an_error(tmp_path: Path, name: str) -> None:
+    with pytest.raises(StorageError, match="folder"):
+        write_report(tmp_path / name, simulated_report())
+
+
+def test_a_failed_write_leaves_the_old_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "report.html"
+    path.write_text("old")
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.write_bytes", full)
+    with pytest.raises(StorageError, match="No space left"):
+        write_report(path, simulated_report())
+    assert path.read_text() == "old"
+    assert [found.name for found in tmp_path.iterdir()] == ["report.html"]
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: MethodRow("a", 0.5, 0.6, 0.7, 1, 1), "confidence interval"),
+        (lambda: PairedTest("a", 0.1, 1.5), "1.5"),
+        (lambda: section(0.5, 0.4, fixed_curve=[]), "shape"),
+        (lambda: section(0.5, 0.4, lengths_personal=[1, 2]), "2 entries"),
+        (lambda: section(0.5, 0.4, lengths_personal=[0, 0.5, 1, 1]), "whole numbers"),
+        (lambda: section(0.5, 0.4, min_k=9), "min_k"),
+        (lambda: ReliabilityCurve([1.2], [0.5], [3], 0, 0, 0), "outside 0 to 1"),
+        (lambda: ReliabilityCurve([0.2, 0.3], [0.5], [3], 0, 0, 0), "one of each"),
+        (lambda: ItemExample(0, "a", 0.5), "start at 1"),
+        (lambda: ItemExample(1, "a", 1.5), "1.5"),
+        (lambda: UserExample("a", "", 5, np.zeros(3), ()), "must lie from 0 to 2"),
+        (lambda: UserExample("a", "", 1, np.zeros(3), (), np.zeros(2)), "realised_curve"),
+        (lambda: TruthCurve("F1", 0.1, np.zeros(3), np.zeros(2)), "true_curve"),
+        (lambda: ReportData("t", "s", (), ()), "at least one utility"),
+        (lambda: TruthCurve("F1", 0.1, "words", np.zeros(2)), "not an array of numbers"),  # type: ignore[arg-type]
+    ],
+)
+def test_content_checks_itself(make: Any, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        make()
+
+
+# --- in a browser -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Headless Chromium, or a skip that says what is missing."""
+    if not CHROMIUM.is_file():
+        pytest.skip(f"no Chromium at {CHROMIUM}; set TOPPERK_CHROMIUM to its path")
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with api.sync_playwright() as started:
+        found = started.chromium.launch(
+            executable_path=str(CHROMIUM),
+            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
+        )
+        yield found
+        found.close()
+
+
+@contextmanager
+def opened(browser: Any, path: Path, scheme: str = "light", width: int = 1280) -> Iterator[Any]:
+    """The page, with an assertion at the end that it was silent and asked for nothing else."""
+    context = browser.new_context(
+        color_scheme=scheme, viewport={"width": width, "height": 900}, java_script_enabled=True
+    )
+    page = context.new_page()
+    said: list[str] = []
+    asked: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(path.as_uri())
+    yield page
+    assert said == []
+    assert [url for url in asked if not url.startswith("data:")] == [path.as_uri()]
+    context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_page_in_a_browser(browser: Any, report: Path, scheme: str, width: int) -> None:
+    with opened(browser, report, scheme, width) as page:
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        shown = page.locator("svg:visible")
+        assert shown.count() >= 8
+        for index in range(shown.count()):
+            picture = shown.nth(index)
+            box = picture.bounding_box()
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= width + 0.5
+            if box["width"] > 60:  # not a key of a legend
+                assert box["height"] > 60
+                shapes = picture.locator("path, polyline, rect, circle, line")
+                assert shapes.count() > 3
+                # A picture that is drawn has more than one colour.
+                assert colours(picture.screenshot()) > 3
+
+
+def colours(png: bytes) -> int:
+    """How many colours a PNG of 8-bit samples has: its pixels unfiltered, row by row."""
+    size, data, at = (0, 0, 0), b"", 8
+    while at < len(png):
+        length, kind = struct.unpack(">I4s", png[at : at + 8])
+        body = png[at + 8 : at + 8 + length]
+        if kind == b"IHDR":
+            width, height, depth, colour = struct.unpack(">IIBB", body[:10])
+            assert depth == 8
+            size = (width, height, {2: 3, 6: 4}[colour])
+        data += body if kind == b"IDAT" else b""
+        at += length + 12
+    width, height, n = size
+    rows = np.frombuffer(zlib.decompress(data), dtype=np.uint8).reshape(height, 1 + width * n)
+    before = np.zeros(width * n, dtype=np.uint8)
+    found: set[bytes] = set()
+    for row in rows[: min(height, 400)]:
+        before = unfiltered(int(row[0]), row[1:], before, n)
+        found |= {bytes(pixel) for pixel in np.unique(before.reshape(width, n), axis=0)}
+    return len(found)
+
+
+def unfiltered(kind: int, row: Any, above: Any, n: int) -> Any:
+    """One row of a PNG as it was before its filter (none, left, above, average, Paeth)."""
+    if kind == 0:
+        return row.copy()
+    if kind == 2:
+        return row + above
+    plain = np.zeros(row.size + n, dtype=np.int64)
+    corner = np.concatenate([np.zeros(n, dtype=np.int64), above.astype(np.int64)])
+    for i in range(row.size):
+        a, b, c = plain[i], corner[i + n], corner[i]
+        if kind == 1:
+            guess = a
+        elif kind == 3:
+            guess = (a + b) // 2
+        else:
+            distances = (abs(b - c), abs(a - c), abs(a + b - 2 * c))
+            guess = (a, b, c)[distances.index(min(distances))]
+        plain[i + n] = (int(row[i]) + guess) % 256
+    return plain[n:].astype(np.uint8)
+
+
+def test_light_and_dark_differ_and_can_be_read(browser: Any, report: Path) -> None:
+    backgrounds = []
+    for scheme in ("light", "dark"):
+        with opened(browser, report, scheme) as page:
+            style = "el => { const s = getComputedStyle(el); return [s.color, s.backgroundColor] }"
+            ink, ground = page.locator("body").evaluate(style)
+            backgrounds.append(luminance(ground))
+            lighter, darker = sorted([luminance(ink), luminance(ground)], reverse=True)
+            assert (lighter + 0.05) / (darker + 0.05) > 7
+    assert backgrounds[0] > 0.8
+    assert backgrounds[1] < 0.1
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of a CSS rgb() colour, as WCAG defines it."""
+    values = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+    linear = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in values]
+    return float(np.dot(linear, [0.2126, 0.7152, 0.0722]))
+
+
+def test_another_utility_can_be_looked_at(browser: Any, report: Path) -> None:
+    with opened(browser, report) as page:
+        assert page.get_by_text(MEANINGS["NDCG"]).is_visible()
+        page.locator("label", has_text="F1").first.click()
+        assert page.get_by_text(MEANINGS["F1"]).is_visible()
+        assert not page.get_by_text(MEANINGS["NDCG"]).is_visible()
