@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -30,10 +31,12 @@ from topperk import (
     Utility,
     _blocks,
     load,
+    load_scores,
 )
+from topperk._score_checks import check_block
 from topperk.calibration import CORRECTIONS, Calibration, Calibrator
 from topperk.datasets.simulated import World, simulate_world
-from topperk.scores import ScoreSource
+from topperk.scores import ScoreBlock, ScoreSource
 
 # --- calibrators ------------------------------------------------------------------------------
 
@@ -323,3 +326,190 @@ class UtilityContract:
 
     def test_it_has_a_name_for_tables(self) -> None:
         assert self.utility.name.strip() == self.utility.name != ""
+
+
+# --- sources of scores ------------------------------------------------------------------------
+
+
+def as_codes(users: npt.ArrayLike) -> npt.NDArray[np.int32]:
+    """User codes as blocks are asked for."""
+    return np.asarray(users, dtype=np.int32)
+
+
+def by_user(block: ScoreBlock, n_items: int) -> list[tuple[list[int], npt.NDArray[Any]]]:
+    """Each user's item codes and scores, in the order of the block."""
+    found = []
+    for begin, end in itertools.pairwise(block.offsets.tolist()):
+        items = block.items[begin:end].tolist() if block.items.size else list(range(n_items))
+        found.append((items if end > begin else [], block.scores[begin:end]))
+    return found
+
+
+def as_matrix(source: ScoreSource) -> Dense:
+    """The same scores as a matrix; what a user has no score for is minus infinity."""
+    whole = source.block(as_codes(range(source.ids.n_users)))
+    matrix = np.full((source.ids.n_users, source.ids.n_items), -np.inf, whole.scores.dtype)
+    for user, (items, scores) in enumerate(by_user(whole, source.ids.n_items)):
+        matrix[user, items] = scores
+    return Dense(matrix, source.ids)
+
+
+def random_split(ids: Ids, seed: int) -> Split:
+    """Each pair falls into one of the three parts with probability .1, .15 and .15."""
+    drawn = np.random.default_rng(seed).random((ids.n_users, ids.n_items))
+
+    def part(low: float, high: float) -> Interactions:
+        chosen = (drawn >= low) & (drawn < high)
+        offsets = np.concatenate([[0], np.cumsum(chosen.sum(axis=1))]).astype(np.int64)
+        return Interactions(ids, offsets, np.nonzero(chosen)[1].astype(np.int32))
+
+    return Split(part(0.0, 0.1), part(0.1, 0.25), part(0.25, 0.4), "given")
+
+
+class ScoreSourceContract:
+    """What a source of scores promises. Subclass it in a test module, and name the source:
+
+    class TestYourSource(ScoreSourceContract):
+        source = YourSource()
+
+    A source with ten to a few hundred users and items will do. ``tolerance`` is how far a score
+    may move with the block in which it is asked for, in units of the largest score: 0, or 1e-6
+    where it comes from a matrix product, which may round differently by shape.
+    """
+
+    source: ScoreSource
+    tolerance: ClassVar[float] = 0.0
+
+    def assert_same(self, block: ScoreBlock, users: npt.NDArray[np.int32]) -> None:
+        """A block for these users is what a block for everybody says of each of them."""
+        n_items = self.source.ids.n_items
+        whole = by_user(self.source.block(self.everybody), n_items)
+        assert block.users.tolist() == users.tolist()
+        found = by_user(block, n_items)
+        assert len(found) == users.size
+        for user, (items, scores) in zip(users.tolist(), found, strict=True):
+            wanted_items, wanted = whole[user]
+            assert items == wanted_items
+            assert scores.dtype == wanted.dtype
+            self.assert_close(scores, wanted)
+
+    def assert_close(self, found: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> None:
+        """Equal, or nearly so where the source says that it computes products."""
+        finite = np.abs(wanted[np.isfinite(wanted)])
+        allowed = self.tolerance * float(finite.max(initial=0.0))
+        np.testing.assert_allclose(found, wanted, rtol=0.0, atol=allowed)
+
+    @property
+    def everybody(self) -> npt.NDArray[np.int32]:
+        return as_codes(range(self.source.ids.n_users))
+
+    def test_it_is_a_source_that_knows_its_ids(self) -> None:
+        assert isinstance(self.source, ScoreSource)
+        assert isinstance(self.source.ids, Ids)
+        assert self.source.ids == self.source.ids
+        assert isinstance(self.source.scores_every_item, bool)
+        assert self.source.ids.n_users > 1
+        assert self.source.ids.n_items > 1
+
+    def test_a_block_has_the_users_that_were_asked_for_and_their_candidates(self) -> None:
+        last = self.source.ids.n_users - 1
+        for users in ([0], [last], [last, 0], [0, last, 0], range(last + 1)):
+            block = self.source.block(as_codes(users))
+            check_block(block, as_codes(users), self.source.ids)
+            assert block.users.tolist() == list(users)
+            assert block.offsets[-1] == block.scores.size
+            counts = np.diff(block.offsets)
+            if self.source.scores_every_item:
+                assert (counts == self.source.ids.n_items).all()
+            for items, scores in by_user(block, self.source.ids.n_items):
+                assert len(items) == scores.size
+                assert items == sorted(set(items))
+                assert set(items) <= set(range(self.source.ids.n_items))
+
+    def test_scores_are_finite_or_minus_infinity_and_differ(self) -> None:
+        scores = self.source.block(self.everybody).scores
+        assert (scores < np.inf).all()
+        assert np.unique(scores[scores > -np.inf]).size > 1
+
+    def test_scores_do_not_depend_on_how_users_are_parted_into_blocks(self) -> None:
+        for size in (1, 2, 3, 7, self.everybody.size):
+            for begin in range(0, self.everybody.size, size):
+                users = self.everybody[begin : begin + size]
+                self.assert_same(self.source.block(users), users)
+
+    def test_scores_do_not_depend_on_the_order_of_users(self) -> None:
+        rng = np.random.default_rng(0)
+        for users in (self.everybody[::-1], rng.permutation(self.everybody)):
+            self.assert_same(self.source.block(as_codes(users)), as_codes(users))
+        twice = as_codes(rng.choice(self.everybody, 2 * self.everybody.size))
+        self.assert_same(self.source.block(twice), twice)
+
+    def test_a_block_of_nobody_is_empty(self) -> None:
+        block = self.source.block(as_codes([]))
+        check_block(block, as_codes([]), self.source.ids)
+        assert block.offsets.tolist() == [0]
+        assert block.scores.dtype == self.source.block(self.everybody).scores.dtype
+
+    def test_asked_again_it_says_the_same(self) -> None:
+        one, other = (self.source.block(self.everybody) for _ in range(2))
+        assert one.scores.tobytes() == other.scores.tobytes()
+        assert one.items.tolist() == other.items.tolist()
+        assert one.offsets.tolist() == other.offsets.tolist()
+
+    def test_a_block_is_the_callers_to_write_to(self) -> None:
+        before = self.source.block(self.everybody)
+        untouched = before.scores.copy()
+        block = self.source.block(self.everybody)
+        assert not np.shares_memory(before.scores, block.scores)
+        block.scores[:] = -np.inf
+        assert before.scores.tobytes() == untouched.tobytes()
+        assert self.source.block(self.everybody).scores.tobytes() == untouched.tobytes()
+
+    def test_the_users_asked_for_are_left_unchanged(self) -> None:
+        users = as_codes([1, 0])
+        users.flags.writeable = False
+        self.source.block(users)
+        assert users.tolist() == [1, 0]
+
+    def test_several_threads_may_ask_at_once(self) -> None:
+        rng = np.random.default_rng(1)
+        asked = [as_codes(rng.choice(self.everybody, 5)) for _ in range(200)]
+        with ThreadPoolExecutor(4) as threads:
+            for users, block in zip(asked, threads.map(self.source.block, asked), strict=True):
+                self.assert_same(block, users)
+
+    def test_its_lists_are_those_of_the_same_scores_in_a_matrix(self) -> None:
+        split = random_split(self.source.ids, seed=2)
+        settings = PersonalizedK(F1(), max_k=5)
+        answers = []
+        for source in (self.source, as_matrix(self.source)):
+            model = settings.fit(source, split, on_missing="skip")
+            answers.append(model.blocks(source, on_missing="skip"))
+        for one, other in zip(*answers, strict=True):
+            assert one.users.tolist() == other.users.tolist()
+            assert one.k.tolist() == other.k.tolist()
+            assert one.items.tolist() == other.items.tolist()
+            np.testing.assert_allclose(one.curves, other.curves, rtol=1e-6, atol=1e-9)
+
+
+class SavedScoreSourceContract(ScoreSourceContract):
+    """What a source that has ``save`` promises besides: saved and read again it is the same.
+
+    ``saved_as`` is the name that it is given, and ``read`` the way back.
+    """
+
+    saved_as: ClassVar[str] = "scores.npz"
+
+    def read(self, path: Path) -> ScoreSource:
+        return load_scores(path)
+
+    def test_it_is_the_same_after_being_saved_and_read(self, tmp_path: Path) -> None:
+        self.source.save(tmp_path / self.saved_as)  # type: ignore[attr-defined]
+        read = self.read(tmp_path / self.saved_as)
+        assert read.ids.users == self.source.ids.users
+        assert read.ids.items == self.source.ids.items
+        assert read.scores_every_item == self.source.scores_every_item
+        one, other = (source.block(self.everybody) for source in (self.source, read))
+        assert one.scores.dtype == other.scores.dtype
+        assert one.scores.tobytes() == other.scores.tobytes()
+        assert one.items.tolist() == other.items.tolist()
