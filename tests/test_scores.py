@@ -476,8 +476,8 @@ KNOWN = Ids.of(users=["a", "b"], items=[1, 2, 3])
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        (strangers("abc", [1, 2, 3]), r"user 'c' of the scores .* \(nor are 0 others\)"),
-        (strangers("cdab", [1, 2, 3]), r"user 'c' of the scores .* \(nor are 1 others\)"),
+        (strangers("abc", [1, 2, 3]), r"user 'c' of the scores is not among the interactions"),
+        (strangers("cdeab", [1, 2, 3]), r"user 'c' of the scores .* \(nor are 2 others\)"),
         (strangers("b", [1, 2, 3]), r"user 'a' of the interactions is not among the scores"),
         (strangers("ab", [1, 2, 3, 4]), r"item 4 of the scores is not among the interactions"),
         (strangers("ab", [3, 1]), r"item 2 of the interactions is not among the scores"),
