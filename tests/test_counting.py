@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from random import Random
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ from scipy import stats
 
 import oracle
 import strategies
+from topperk import count_distribution
 from topperk._kernels import counting
 from topperk._kernels.counting import (
     FEW_SUMS,
@@ -30,6 +32,7 @@ from topperk._kernels.counting import (
     odds_power_sums,
     tail_pmf,
 )
+from topperk.errors import ScoreError
 
 Array = npt.NDArray[np.float64]
 JUST_BELOW = float(np.nextafter(HEAD_THRESHOLD, 0.0))
@@ -176,6 +179,25 @@ def test_several_users_get_what_each_gets_alone(users: list[Array]) -> None:
             alone = np.zeros(max(width, p.size + 1))
             alone[: p.size + 1] = pmf_of(p)
             assert np.array_equal(found, alone[:width])
+
+
+@given(st.integers(0, 4), st.integers(0, 30), st.randoms(use_true_random=False))
+def test_the_public_one_takes_a_user_or_a_batch(n_users: int, n: int, random: Random) -> None:
+    p = np.array([[random.random() ** 4 for _ in range(n)] for _ in range(n_users)])
+    p = p.reshape(n_users, n)
+    before = p.copy()
+    batch = count_distribution(p)
+    assert batch.shape == (n_users, n + 1)
+    for row, found in zip(p, batch, strict=True):
+        assert l1(found, oracle.count_pmf(row)) < 2e-12
+        assert np.array_equal(count_distribution(row), found)
+    assert np.array_equal(p, before)
+
+
+@pytest.mark.parametrize("p", [[0.5, 1.5], [0.5, math.nan], [[0.1], [-1e-9]], 0.5, [[[0.5]]]])
+def test_the_public_one_refuses_what_is_no_probability(p: npt.ArrayLike) -> None:
+    with pytest.raises(ScoreError, match="probabilities"):
+        count_distribution(p)
 
 
 # --- the tail and its bound -------------------------------------------------------------------

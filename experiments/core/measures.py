@@ -37,7 +37,8 @@ def measure(
         name: calibrator.fit(scores, split)
         for name, calibrator in {PERSONAL: tp.UserPlatt(), **VARIANTS}.items()
     }
-    figures: dict[str, Any] = {"seed": seed, "methods": {}, "tests": {}, "exact_and_paper": {}}
+    kinds = ("methods", "fixed_curves", "tests", "exact_and_paper")
+    figures: dict[str, Any] = {"seed": seed, **{kind: {} for kind in kinds}}
     for name, utility in UTILITIES.items():
         methods = tp.usual_methods(
             utility, max_k=max_k, calibrator=calibrations[PERSONAL], seed=seed
@@ -52,6 +53,7 @@ def measure(
         found = tp.evaluate(methods, scores, split, utility)
         figures["n_users_judged"] = found.n_users
         figures["methods"][name] = outcomes(found)
+        figures["fixed_curves"][name] = found.fixed_curve.tolist()
         figures["tests"][name] = tests(found)
         figures["exact_and_paper"][name] = {
             correction: exact_and_paper(

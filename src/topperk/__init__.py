@@ -23,6 +23,7 @@ from topperk.calibration import (
     UserPlatt,
 )
 from topperk.choice import ChoiceOfK, FixedK, OracleK, PersonalizedK, RandomK, ValidationK
+from topperk.counts import count_distribution
 from topperk.custom import Custom
 from topperk.errors import TopperkError
 from topperk.evaluation import Evaluation, MethodOutcome, evaluate, usual_methods
@@ -100,6 +101,7 @@ __all__ = [
     "Utility",
     "ValidationK",
     "__version__",
+    "count_distribution",
     "evaluate",
     "load",
     "load_scores",

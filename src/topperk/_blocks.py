@@ -94,9 +94,11 @@ def _refuse(
 ) -> None:
     if unknown.any():
         name = index.name(int(np.argmax(unknown)))
+        others = int(unknown.sum()) - 1
+        too = f" (nor are {others:,} others)" if others else ""
         raise IdError(
-            f"{kind} {name} of {here} is not among {there} (nor are {int(unknown.sum()) - 1:,} "
-            f"others). Bring the two to the same {kind}s, or pass on_missing='skip'."
+            f"{kind} {name} of {here} is not among {there}{too}. "
+            f"Bring the two to the same {kind}s, or pass on_missing='skip'."
         )
 
 

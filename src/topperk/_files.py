@@ -19,6 +19,27 @@ def replacing(path: str | Path) -> Iterator[Path]:
     gone. Raises StorageError where the folder is missing or can not be written.
     """
     target = Path(path)
+    temporary = _beside(target)
+    try:
+        try:
+            yield temporary
+            with temporary.open("rb") as written:
+                os.fsync(written.fileno())
+            temporary.chmod(0o666 & ~_umask())
+            temporary.replace(target)
+        except OSError as error:
+            raise _unwritable(target, error) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def check_writable(path: str | Path) -> None:
+    """The error that ``replacing`` would raise, before anything takes long."""
+    _beside(Path(path)).unlink()
+
+
+def _beside(target: Path) -> Path:
+    """A new, empty file in the folder of ``target``."""
     if target.is_dir():
         raise StorageError(f"{target} is a folder. Name a file to write to.")
     if not target.parent.is_dir():
@@ -33,18 +54,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
         os.close(handle)
     except OSError as error:
         raise _unwritable(target, error) from error
-    temporary = Path(name)
-    try:
-        try:
-            yield temporary
-            with temporary.open("rb") as written:
-                os.fsync(written.fileno())
-            temporary.chmod(0o666 & ~_umask())
-            temporary.replace(target)
-        except OSError as error:
-            raise _unwritable(target, error) from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    return Path(name)
 
 
 def _unwritable(target: Path, error: OSError) -> StorageError:

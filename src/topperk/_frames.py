@@ -24,13 +24,20 @@ from topperk._columns import (
     finite_numbers,
     moments,
 )
-from topperk._table_files import open_file, read_frame_file, write_frame_file
+from topperk._table_files import (
+    check_writable_table,
+    open_file,
+    read_frame_file,
+    write_frame_file,
+    write_frame_files,
+)
 from topperk.errors import InputError
 
 __all__ = [
     "FrameKind",
     "ReadColumns",
     "Source",
+    "check_writable_table",
     "find_column",
     "finite_numbers",
     "from_polars",
@@ -40,6 +47,7 @@ __all__ = [
     "to_polars",
     "to_series",
     "write_frame_file",
+    "write_frame_files",
 ]
 
 # A path, or any frame that to_polars accepts: frames of four libraries have no common type.

@@ -7,14 +7,14 @@ import io
 import os
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO, Literal, TypeAlias
 
 import polars as pl
 
 from topperk._columns import Table, is_id_name
-from topperk._files import replacing
+from topperk._files import check_writable, replacing
 from topperk.errors import ColumnError, FileFormatError, IdError, StorageError, TopperkError
 
 TableSource: TypeAlias = Path | bytes
@@ -91,20 +91,36 @@ def write_frame_file(frame: pl.DataFrame, path: str | os.PathLike[str]) -> None:
     survives every failure. StorageError where it can not be written; FileFormatError for a suffix
     that is not known.
     """
-    form, packed = _form_of(Path(path), "a table")
+    write_frame_files({Path(path): frame})
+
+
+def write_frame_files(frames: Mapping[Path, pl.DataFrame]) -> None:
+    """Write several table files; none takes its place before all of them are written."""
+    with ExitStack() as all_written:
+        for path, frame in frames.items():
+            form, target = _form_and_target(path)
+            beside = all_written.enter_context(replacing(target))
+            try:
+                with beside.open("wb") as file:
+                    _WRITERS[form](frame, file)
+            except pl.exceptions.PolarsError as error:
+                raise StorageError(
+                    f"can not write {path} as {form}: {_first_line(error)}. "
+                    "Give plain columns, or choose another format."
+                ) from error
+
+
+def check_writable_table(path: Path) -> None:
+    """The error that ``write_frame_file`` would raise for the path, before anything takes long."""
+    check_writable(_form_and_target(path)[1])
+
+
+def _form_and_target(path: Path) -> tuple[Form, Path]:
+    """The format to write, and the file to replace; a link stays, and what it points to goes."""
+    form, packed = _form_of(path, "a table")
     if packed:
-        raise FileFormatError(f"tables are not written as {Path(path).name}. Leave out '.gz'.")
-    write = _WRITERS[form]
-    # A link stays a link: what it points to is replaced.
-    target = Path(os.path.realpath(path))
-    try:
-        with replacing(target) as beside, beside.open("wb") as file:
-            write(frame, file)
-    except pl.exceptions.PolarsError as error:
-        raise StorageError(
-            f"can not write {path} as {form}: {_first_line(error)}. "
-            "Give plain columns, or choose another format."
-        ) from error
+        raise FileFormatError(f"tables are not written as {path.name}. Leave out '.gz'.")
+    return form, Path(os.path.realpath(path))
 
 
 def _write_parquet(frame: pl.DataFrame, file: BinaryIO) -> None:

@@ -39,6 +39,7 @@ import numpy.typing as npt
 
 from topperk._kernels.arrays import FloatArray
 from topperk._utility_tables import Method, UtilityTables
+from topperk.counts import probability_rows
 from topperk.errors import ScoreError, SettingError
 
 __all__ = [
@@ -99,19 +100,7 @@ class Utility(ABC):
         >>> NDCG().expected([0.5, 0.5], max_k=2).round(4)
         array([0.    , 0.5   , 0.6577])
         """
-        p = np.asarray(probabilities, dtype=np.float64)
-        if p.ndim not in (1, 2):
-            raise ScoreError(
-                f"probabilities have shape {p.shape}; give one user's (n,) or a batch (users, n)."
-            )
-        usable = (p >= 0.0) & (p <= 1.0)
-        if not usable.all():
-            place = tuple(int(i) for i in np.argwhere(~usable)[0])
-            raise ScoreError(
-                f"probabilities[{', '.join(map(str, place))}] is {p[place]}, which is outside "
-                "[0, 1]. Calibrate the scores first, for instance with UserPlatt."
-            )
-        rows = np.ascontiguousarray(np.atleast_2d(p))
+        rows = probability_rows(probabilities)
         n_users, n = rows.shape
         max_k = n if max_k is None else max_k
         if not 0 <= max_k <= n:
@@ -122,7 +111,7 @@ class Utility(ABC):
         curves = tables.expected(
             rows.reshape(-1), offsets, rows[:, :max_k], lengths, method, paper_terms
         )
-        return cast(FloatArray, curves[0]) if p.ndim == 1 else curves
+        return cast(FloatArray, curves[0]) if np.ndim(probabilities) == 1 else curves
 
     def realised(
         self, relevance: npt.ArrayLike, n_relevant: npt.ArrayLike, max_k: int | None = None

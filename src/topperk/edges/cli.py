@@ -6,9 +6,9 @@ command was not understood, 130 interrupted. An interrupted command leaves no ha
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,18 +17,19 @@ from cyclopts import App, CycloptsError, Parameter
 
 import topperk
 from topperk._blocks import OnMissing
-from topperk._frames import to_polars, write_frame_file
+from topperk._files import check_writable
+from topperk._frames import check_writable_table, to_polars, write_frame_file
 from topperk.calibration import Correction
 from topperk.edges.cli_datasets import datasets
 from topperk.edges.opening import (
     AS_USUAL,
-    PARTS,
     CalibratorName,
     Json,
     Reading,
     calibrator_named,
     chosen_users,
     made_folder,
+    write_parts,
 )
 from topperk.errors import SettingError, TopperkError
 from topperk.utility import Method, Utility, utility_named
@@ -81,7 +82,7 @@ def demo(
     **Examples**
 
         topperk demo
-        topperk demo --users 5000 --seed 7 --output /tmp/demo
+        topperk demo --users 500 --items 800 --seed 7 --output small-world
     """
     from topperk.edges.demo import run_demo
     from topperk.edges.terminal import bars, hint, say_json, show_comparison, talk
@@ -120,8 +121,7 @@ def split(
         raise SettingError(f"{interactions} is a folder. Name one file of interactions to split.")
     parts = reading.split(interactions)
     made_folder(folder)
-    for name in PARTS:
-        write_frame_file(_frame(parts.parts()[name].to_frame()), folder / f"{name}.parquet")
+    write_parts(parts, folder)
     talk(f"{parts}, written to {folder}")
 
 
@@ -138,7 +138,11 @@ def fit(
     min_k: Annotated[int, Parameter(help="The shortest list; 0 allows an empty one.")] = 1,
     max_k: Annotated[int, Parameter(help="The longest list.")] = 50,
     calibrator: Annotated[
-        CalibratorName, Parameter(help="How scores become probabilities.")
+        CalibratorName,
+        Parameter(
+            help="How scores become probabilities; with none they are logits already, with "
+            "probability they are probabilities."
+        ),
     ] = "user",
     correction: Annotated[
         Correction | None,
@@ -157,7 +161,7 @@ def fit(
 
         topperk fit parts factors.npz f1.topperk
         topperk fit parts candidates.parquet ndcg.topperk --utility ndcg --max-k 100
-        topperk fit ratings.csv factors.npz gain.topperk --utility netgain:1,0.2 --min-k 0
+        topperk fit ratings.csv factors.npz gain --utility netgain:1,0.2 --min-k 0
     """
     from topperk.edges.terminal import bars, talk
 
@@ -206,6 +210,8 @@ def recommend(
     """
     from topperk.edges.terminal import bars, say_frame, talk
 
+    if output is not None:
+        check_writable_table(output)
     fitted = topperk.load(model)
     source = topperk.load_scores(scores)
     users = None if user is None else chosen_users(user, source.ids.users)
@@ -255,6 +261,10 @@ def evaluate(
     from topperk.edges.report import write_report
     from topperk.edges.terminal import bars, say_json, show_comparison, talk
 
+    if report is not None:
+        check_writable(report)
+    if per_user is not None:
+        check_writable_table(per_user)
     fitted = topperk.load(model)
     utilities = _utilities(fitted.utility, utility)
     parts = reading.split(interactions)
@@ -304,7 +314,7 @@ def curve(
         topperk curve f1.topperk factors.npz 17
         topperk curve f1.topperk factors.npz 17 --json
     """
-    from topperk.edges.terminal import say_frame, say_json, show_curve, talk
+    from topperk.edges.terminal import is_terminal, say_frame, say_json, show_curve, talk
 
     fitted = topperk.load(model)
     source = topperk.load_scores(scores)
@@ -328,7 +338,7 @@ def curve(
     if json:
         head = {"user_id": users[0], "utility": utility.name, "k": k, "reason": reason.name.lower()}
         say_json({**head, "curve": frame.drop("chosen").to_dicts()})
-    elif sys.stdout.isatty():
+    elif is_terminal(sys.stdout):
         title = f"user {user}: {k} item{'' if k == 1 else 's'}, for {utility.name}"
         show_curve(frame.to_dicts(), k, title)
         talk(reason.value)
@@ -338,6 +348,9 @@ def curve(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and leave with its exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and not stream.isatty():
+            stream.reconfigure(encoding="utf-8")  # whatever the locale: data is UTF-8
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
@@ -358,9 +371,7 @@ def run(arguments: Sequence[str]) -> int:
         talk("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read the output has gone, as `head` does: nothing is left to say, nor to flush.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return 0  # whoever read the output has gone, as `head` does: nothing is left to say
     return 0
 
 

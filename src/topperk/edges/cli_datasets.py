@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 import polars as pl
 from cyclopts import App, Parameter
 
-from topperk._frames import to_polars, write_frame_file
-from topperk.edges.opening import PARTS, Json, made_folder
+from topperk.edges.opening import Json, made_folder, write_parts
+from topperk.ids import Ids
+from topperk.scores import Factors
+
+if TYPE_CHECKING:
+    from topperk.datasets.simulated import World
 
 datasets = App(name="datasets", help="Data to try topperk on.", help_format="markdown")
 
@@ -53,8 +58,20 @@ def simulate(
 
     world = simulate_world(users, items, seed)
     made_folder(folder)
-    for name in PARTS:
-        part = world.split.parts()[name]
-        write_frame_file(to_polars(part.to_frame(), name)[0], folder / f"{name}.parquet")
-    world.scores.save(folder / "factors.npz")
+    write_parts(world.split, folder)
+    _factors(world).save(folder / "factors.npz")
     talk(f"{world.split}, written to {folder}")
+
+
+def _factors(world: World) -> Factors:
+    """The recommender's factors, without users and items that occur in no part."""
+    parts = world.split.parts().values()
+    users = np.flatnonzero(sum(part.counts_per_user() for part in parts))
+    items = np.flatnonzero(sum(part.counts_per_item() for part in parts))
+    return Factors(
+        world.user_vectors[users],
+        world.item_vectors[items],
+        Ids(world.ids.users.part(users), world.ids.items.part(items)),
+        world.user_biases[users],
+        world.item_biases[items],
+    )

@@ -22,8 +22,8 @@ def run_demo(
 ) -> tuple[Measured, Path]:
     """Simulate, fit, measure, and write the report into ``folder`` (made where it is missing)."""
     begin = time.perf_counter()
-    made_folder(folder)
     world = simulate_world(n_users, n_items, seed)
+    made_folder(folder)
     max_k = min(50, n_items)
     utilities = (NDCG(), PDCG(), F1(), TP())
     model = PersonalizedK(F1(), max_k=max_k).fit(world.scores, world.split, progress=progress)

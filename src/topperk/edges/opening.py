@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from cyclopts import Parameter
 
+from topperk._frames import to_polars, write_frame_files
 from topperk.calibration import Calibrator, Correction, GlobalPlatt, Uncalibrated, UserPlatt
 from topperk.errors import FileFormatError, IdError, SettingError, StorageError
 from topperk.ids import IdIndex
@@ -17,7 +18,7 @@ from topperk.split import Split, split_given, split_last, split_random, split_ti
 
 PARTS = ("train", "validation", "test")
 SplitName: TypeAlias = Literal["random", "last", "time"]
-CalibratorName: TypeAlias = Literal["user", "user-population", "global", "none"]
+CalibratorName: TypeAlias = Literal["user", "user-population", "global", "none", "probability"]
 Share: TypeAlias = Annotated[
     float, Parameter(help="Share held out (with --split last: how many of each user).")
 ]
@@ -77,6 +78,12 @@ class Reading:
 AS_USUAL = Reading()
 
 
+def write_parts(split: Split, folder: Path) -> None:
+    """The parts as files of a folder that is there, all of them or none."""
+    frames = {name: to_polars(part.to_frame(), name)[0] for name, part in split.parts().items()}
+    write_frame_files({folder / f"{name}.parquet": frame for name, frame in frames.items()})
+
+
 def made_folder(folder: Path) -> None:
     """Make a folder where there is none; StorageError where that can not be."""
     try:
@@ -96,7 +103,7 @@ def calibrator_named(name: CalibratorName, correction: Correction | None) -> Cal
         return UserPlatt(prior="population", **settings)
     if name == "global":
         return GlobalPlatt(**settings)
-    return Uncalibrated(**settings)
+    return Uncalibrated("probability" if name == "probability" else "logit", **settings)
 
 
 def chosen_users(words: Iterable[str], index: IdIndex) -> list[Any]:

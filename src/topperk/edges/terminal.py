@@ -7,10 +7,11 @@ a program asks for JSON.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TextIO, cast
 
 import polars as pl
 from rich.console import Console
@@ -23,6 +24,7 @@ from topperk._frames import to_polars
 from topperk.edges.measuring import ORACLE, Measured
 from topperk.edges.report_words import p_value
 from topperk.edges.svg import number
+from topperk.errors import StorageError
 from topperk.evaluation import PERSONAL
 from topperk.progress import Progress
 
@@ -37,27 +39,48 @@ def talk(message: str, *, style: str = "") -> None:
 
 def hint(message: str) -> None:
     """A line for people who watch, on stderr if it is a terminal."""
-    if sys.stderr.isatty():
+    if is_terminal(sys.stderr):
         talk(message, style="dim")
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether somebody watches; a stream that was closed before the start is None."""
+    return stream is not None and stream.isatty()
+
+
+def say(data: str) -> None:
+    """Data on stdout, at once, so that a full disk or a reader who has gone is noticed here."""
+    out = cast("TextIO | None", sys.stdout)
+    if out is None:
+        raise StorageError("there is no stdout to write to. Open it, or send it to /dev/null.")
+    try:
+        out.write(data)
+        out.flush()
+    except OSError as error:
+        # What is still in the buffer would fail a second time on leaving.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise StorageError(
+            f"can not write to stdout: {error.strerror or error}. "
+            "Free space, or send the output elsewhere."
+        ) from error
 
 
 def say_json(content: object) -> None:
     """One JSON document on stdout."""
-    sys.stdout.write(json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
+    say(json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
 
 
 def say_frame(frame: pl.DataFrame, *, as_json: bool) -> None:
     """A frame on stdout: CSV, or JSON lines."""
-    if as_json:
-        sys.stdout.write(frame.fill_nan(None).write_ndjson())
-    else:
-        sys.stdout.write(frame.write_csv())
+    say(frame.fill_nan(None).write_ndjson() if as_json else frame.write_csv())
 
 
 @contextmanager
 def bars() -> Iterator[Progress]:
     """A callable for the library's ``progress``: one bar for each stage."""
-    if not sys.stderr.isatty():
+    if not is_terminal(sys.stderr):
         yield _silent
         return
     columns = (
@@ -104,15 +127,13 @@ def show_comparison(measured: Measured) -> None:
     if measured.truth:
         apart = [number(one.mean_absolute_difference) for one in measured.truth]
         table.add_row("estimated curve from true", *apart)
-    _stdout().print(table)
     first = evaluations[0]
-    _stdout().print(
-        Text(
-            f"Mean realised utility of {first.n_users:,} users on held-out interactions; "
-            f"{first.n_without_test:,} without any were left out. The best single k is picked in "
-            "hindsight, on the same interactions."
-        )
+    note = Text(
+        f"Mean realised utility of {first.n_users:,} users on held-out interactions; "
+        f"{first.n_without_test:,} without any were left out. The best single k is picked in "
+        "hindsight, on the same interactions."
     )
+    _show(table, note)
 
 
 def _against_best(measured: Measured, index: int) -> tuple[float, float]:
@@ -142,10 +163,12 @@ def show_curve(rows: Sequence[dict[str, Any]], k: int, title: str) -> None:
             "█" * round(24 * share) + (" ◀ chosen" if chosen else ""),
             style="bold green" if chosen else "dim" if row["k"] > k else "",
         )
-    _stdout().print(table)
+    _show(table)
 
 
-def _stdout() -> Console:
-    if sys.stdout.isatty():
-        return Console(highlight=False)
-    return Console(highlight=False, width=PLAIN_WIDTH)
+def _show(*parts: Table | Text) -> None:
+    """Something for people, on stdout."""
+    console = Console(highlight=False, width=None if is_terminal(sys.stdout) else PLAIN_WIDTH)
+    with console.capture() as drawn:
+        console.print(*parts, sep="")
+    say(drawn.get())
