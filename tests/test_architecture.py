@@ -10,6 +10,7 @@ import ast
 import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -17,9 +18,11 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import topperk
+from topperk.datasets.simulated import simulate_world
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "topperk"
@@ -387,3 +390,24 @@ def test_import_is_quick() -> None:
             return
         time.sleep(0.25)
     pytest.fail(f"seconds per import: {ours}; of the libraries alone: {libraries}")
+
+
+def test_objects_that_hold_arrays_are_shown_in_a_short_line() -> None:
+    world = simulate_world(n_users=60, n_items=80, seed=1)
+    scores, split = world.scores, world.split
+    frame = {"user_id": ["u"], "item_id": ["i"], "score": [0.5]}
+    fitted = topperk.PersonalizedK(topperk.F1(), max_k=20).fit(scores, split)
+    assert fitted.calibration is not None
+    evaluation = topperk.evaluate([fitted, topperk.FixedK(5)], scores, split)
+    shown = [
+        *(world, world.ids, world.ids.users, split, split.train, scores, fitted, evaluation),
+        topperk.Dense(np.zeros((60, 80)), world.ids),
+        topperk.Candidates(frame),
+        topperk.Callable(lambda users: np.zeros((users.size, 80)), world.ids),
+        scores.block(np.arange(3, dtype=np.int32)),
+        fitted.calibration,
+        evaluation.methods[0],
+        topperk.reliability_of(fitted.calibration, scores, split),
+    ]
+    for one in shown:
+        assert re.fullmatch(rf"{type(one).__name__}\([^\n]{{1,100}}\)", repr(one)), repr(one)

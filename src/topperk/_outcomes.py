@@ -33,6 +33,12 @@ def top_of_block(block: ScoreBlock, max_k: int) -> tuple[AnyFloatArray, IntArray
     return scores, positions, lengths
 
 
+def ended(curves: FloatArray, lengths: IntArray) -> FloatArray:
+    """Curves of lists that end with a user's candidates: beyond these they keep their value."""
+    reach = np.minimum(np.arange(curves.shape[1])[None, :], lengths[:, None])
+    return np.take_along_axis(curves, reach, axis=1)
+
+
 def outcomes_of(
     source: ScoreSource,
     alignment: Alignment,

@@ -136,6 +136,13 @@ class PlattCalibration:
     converged: BoolArray
     convergence: Convergence
 
+    def __repr__(self) -> str:
+        """How many users, where their parameters come from, and the correction."""
+        codes, counts = np.unique(self.reason[:-1], return_counts=True)
+        pairs = zip(codes, counts, strict=True)
+        told = ", ".join(f"{count} {Reason.of(code).name.lower()}" for code, count in pairs)
+        return f"PlattCalibration({len(self.users)} users: {told or 'none'}; {self.correction!r})"
+
     def probabilities(self, block: ScoreBlock, rows: IntArray) -> FloatArray:
         """A probability for each score of the block, 0 where the score is minus infinity."""
         n = rows.size

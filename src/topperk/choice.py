@@ -23,7 +23,7 @@ import numpy as np
 from topperk._blocks import OnMissing, align_whole
 from topperk._kernels.arrays import FloatArray, IntArray
 from topperk._kernels.curves import best_lengths
-from topperk._outcomes import outcomes_of
+from topperk._outcomes import ended, outcomes_of
 from topperk._policies import PersonalPolicy, Policy, RandomPolicy, TablePolicy
 from topperk._settings import check_count, check_seed
 from topperk._utility_tables import Method, UtilityTables
@@ -248,7 +248,8 @@ def _best_in_hindsight(
     _check_catalogue(settings.max_k, scores)
     alignment = align_whole(scores, split.ids, on_missing)
     found = outcomes_of(scores, alignment, seen, part, settings.max_k, progress)
-    curves = UtilityTables(settings.utility, settings.max_k).realised(found.hits, found.n_relevant)
+    tables = UtilityTables(settings.utility, settings.max_k)
+    curves = ended(tables.realised(found.hits, found.n_relevant), found.lengths)
     judged = found.n_relevant > 0
     if not judged.any():
         which = "validation" if isinstance(settings, ValidationK) else "test"
@@ -260,16 +261,17 @@ def _best_in_hindsight(
     mean = curves[judged].mean(axis=0, keepdims=True)
     reach = np.array([settings.max_k], dtype=np.int32)
     overall = best_lengths_of(mean, reach, settings.min_k, settings.max_k)[0]
+    decided, why, otherwise = judged, Reason.BEST_ON_VALIDATION, Reason.NO_VALIDATION_POSITIVE
+    if isinstance(settings, OracleK):
+        # What a list without a hit costs is known too.
+        decided, why, otherwise = judged | True, Reason.BEST_ON_TEST, Reason.NO_CANDIDATES
+    decided = decided & (found.lengths > 0)
     k = np.full(split.ids.n_users + 1, overall, dtype=np.int32)
-    reason = np.full(k.size, Reason.NO_VALIDATION_POSITIVE.code, dtype=np.uint8)
+    reason = np.full(k.size, Reason.NOT_SCORED.code, dtype=np.uint8)
     reason[-1] = Reason.NEW_USER.code
-    if isinstance(settings, OracleK):
-        reason[:] = Reason.BEST_ON_TEST.code
-    if isinstance(settings, OracleK):
-        judged[:] = True  # what a list without a hit costs is known too
-    k[found.rows[judged]] = own[judged]
-    if isinstance(settings, ValidationK):
-        reason[found.rows[judged]] = Reason.BEST_ON_VALIDATION.code
+    reason[found.rows] = np.where(decided, why.code, otherwise.code)
+    # Other scores than those of the fit may hold more candidates.
+    k[found.rows[decided]] = np.maximum(own[decided], settings.min_k)
     return TablePolicy(k, reason)
 
 

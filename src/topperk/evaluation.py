@@ -21,7 +21,7 @@ from topperk._blocks import OnMissing, align, align_whole, candidate_blocks, pos
 from topperk._frames import from_polars
 from topperk._kernels.arrays import FloatArray, IntArray
 from topperk._kernels.ranking import hits_in_lists
-from topperk._outcomes import top_of_block
+from topperk._outcomes import ended, top_of_block
 from topperk._student import holm, two_sided_p, two_sided_quantile
 from topperk._utility_tables import UtilityTables
 from topperk.calibration import Calibration, Calibrator, UserPlatt
@@ -62,6 +62,10 @@ class MethodOutcome:
     realised: FloatArray
     fixed_k: int | None
 
+    def __repr__(self) -> str:
+        """The name and the mean."""
+        return f"MethodOutcome({self.name} {self.realised.mean():.4f})"
+
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
@@ -80,6 +84,11 @@ class Evaluation:
     n_without_test: int
     min_k: int
     confidence: float
+
+    def __repr__(self) -> str:
+        """The means; ``summary()`` says more."""
+        means = ", ".join(f"{one.name} {one.realised.mean():.4f}" for one in self.methods)
+        return f"Evaluation({self.utility.name} of {self.n_users} users: {means})"
 
     @property
     def n_users(self) -> int:
@@ -250,9 +259,7 @@ def evaluate(
         hits = hits_in_lists(positions, positives, offsets, flags)
         own = tables.realised(hits, n_test[rows].astype(np.float64))
         end = at + rows.size
-        # A list ends with the user's candidates.
-        reach = np.minimum(np.arange(max_k + 1)[None, :], lengths[:, None])
-        curves[at:end] = np.take_along_axis(own, reach, axis=1)
+        curves[at:end] = ended(own, lengths)
         for name, one in fitted.items():
             decision = one.policy.decide(
                 block,

@@ -85,6 +85,11 @@ class FittedK:
     max_k: int
     policy: Policy
 
+    def __repr__(self) -> str:
+        """What lengths it chooses, for what, and for whom it was fitted."""
+        aim = f" for {self.utility.name}" if self.utility is not None else ""
+        return f"FittedK({self.name}{aim}, k from {self.min_k} to {self.max_k}; {self.ids})"
+
     @property
     def utility(self) -> Utility | None:
         """The utility that lengths are chosen for, where there is one."""

@@ -85,6 +85,11 @@ class IdIndex:
         plain = _plain(given, what)
         return cls(plain.unique().sort().rechunk(), _outside_type(given))
 
+    def __repr__(self) -> str:
+        """How many, their type, and the first and the last of them."""
+        ends = f", {self.name(0)} to {self.name(len(self) - 1)}" if len(self) else ""
+        return f"IdIndex({len(self)} {self.values.dtype}{ends})"
+
     def __len__(self) -> int:
         """How many ids there are."""
         return len(self.values)
@@ -175,6 +180,10 @@ class Ids:
     users: IdIndex
     items: IdIndex
     frame_kind: FrameKind = "polars"
+
+    def __repr__(self) -> str:
+        """The sizes."""
+        return f"Ids({self.n_users} users, {self.n_items} items)"
 
     @classmethod
     def of(

@@ -57,6 +57,13 @@ class Reliability:
     brier: float
     log_loss: float
 
+    def __repr__(self) -> str:
+        """The single numbers; ``table()`` has the bins."""
+        return (
+            f"Reliability({self.n_pairs} pairs: ece {self.ece:.6f}, brier {self.brier:.6f}, "
+            f"log loss {self.log_loss:.6f})"
+        )
+
     @property
     def n_pairs(self) -> int:
         """How many pairs were judged."""

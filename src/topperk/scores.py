@@ -64,6 +64,10 @@ class ScoreBlock:
     offsets: OffsetArray
     items: IntArray
 
+    def __repr__(self) -> str:
+        """The sizes."""
+        return f"ScoreBlock({self.users.size} users, {self.scores.size} scores)"
+
     @staticmethod
     def of_rows(users: IntArray, rows: AnyFloatArray) -> ScoreBlock:
         """A block that holds every item, from an (n_users, n_items) array of its own."""
@@ -169,6 +173,10 @@ class Factors:
         for field, content in checked.items():
             object.__setattr__(self, field, content)
 
+    def __repr__(self) -> str:
+        """The sizes."""
+        return f"Factors({self.ids}, {self.item_vectors.shape[1]} factors)"
+
     @property
     def scores_every_item(self) -> bool:
         """True: every pair has a score."""
@@ -221,6 +229,10 @@ class Dense:
         match_rows(array.shape[1], ids.n_items, "the matrix's columns", "items")
         object.__setattr__(self, "matrix", array)
         object.__setattr__(self, "ids", ids)
+
+    def __repr__(self) -> str:
+        """The sizes."""
+        return f"Dense({self.ids})"
 
     @property
     def scores_every_item(self) -> bool:
@@ -297,6 +309,10 @@ class Candidates:
         }.items():
             object.__setattr__(self, name, value)
 
+    def __repr__(self) -> str:
+        """The sizes."""
+        return f"Candidates({self.ids}, {self.scores.size} pairs)"
+
     @property
     def scores_every_item(self) -> bool:
         """False: items that were not retrieved for a user have no score."""
@@ -319,6 +335,10 @@ class Callable:
 
     function: Function[[IntArray], npt.ArrayLike]
     ids: Ids
+
+    def __repr__(self) -> str:
+        """The sizes."""
+        return f"Callable({self.ids})"
 
     @property
     def scores_every_item(self) -> bool:

@@ -85,6 +85,10 @@ class World:
     true_user_intercepts: FloatArray
     popularity: FloatArray
 
+    def __repr__(self) -> str:
+        """The sizes."""
+        return f"World({self.split})"
+
     @property
     def ids(self) -> Ids:
         """All users and items, those without a single interaction among them."""
