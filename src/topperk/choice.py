@@ -261,15 +261,15 @@ def _best_in_hindsight(
     mean = curves[judged].mean(axis=0, keepdims=True)
     reach = np.array([settings.max_k], dtype=np.int32)
     overall = best_lengths_of(mean, reach, settings.min_k, settings.max_k)[0]
-    decided, why, otherwise = judged, Reason.BEST_ON_VALIDATION, Reason.NO_VALIDATION_POSITIVE
-    if isinstance(settings, OracleK):
-        # What a list without a hit costs is known too.
-        decided, why, otherwise = judged | True, Reason.BEST_ON_TEST, Reason.NO_CANDIDATES
-    decided = decided & (found.lengths > 0)
+    known = found.lengths > 0
+    decided, why = known & judged, Reason.BEST_ON_VALIDATION
+    if isinstance(settings, OracleK):  # what a list without a hit costs is known too
+        decided, why = known, Reason.BEST_ON_TEST
     k = np.full(split.ids.n_users + 1, overall, dtype=np.int32)
     reason = np.full(k.size, Reason.NOT_SCORED.code, dtype=np.uint8)
     reason[-1] = Reason.NEW_USER.code
-    reason[found.rows] = np.where(decided, why.code, otherwise.code)
+    reason[found.rows[known]] = Reason.NO_VALIDATION_POSITIVE.code
+    reason[found.rows[decided]] = why.code
     # Other scores than those of the fit may hold more candidates.
     k[found.rows[decided]] = np.maximum(own[decided], settings.min_k)
     return TablePolicy(k, reason)
