@@ -321,5 +321,6 @@ def _at_length(decision: Decision) -> FloatArray:
 
 def _sum_to_length(decision: Decision) -> FloatArray:
     inside = np.arange(decision.probabilities.shape[1])[None, :] < decision.k[:, None]
-    total: FloatArray = np.where(inside, decision.probabilities, 0.0).sum(axis=1)
-    return total
+    total = np.where(inside, decision.probabilities, 0.0).sum(axis=1)
+    # An empty list has no probability that could say that nothing is estimated.
+    return np.where(np.isnan(_at_length(decision)), np.nan, total)
