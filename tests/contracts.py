@@ -183,7 +183,14 @@ class CalibratorContract:
             assert one.equals(other)
 
 
-AWKWARD_USERS = {
+def interactions_of(ids: Ids, lists: Sequence[Any]) -> Interactions:
+    """Each user's item codes as one part of a split."""
+    offsets = np.cumsum([0, *map(len, lists)]).astype(np.int64)
+    items = [item for own in lists for item in sorted(own)]
+    return Interactions(ids, offsets, np.array(items, dtype=np.int32))
+
+
+AWKWARD_USERS: dict[str, tuple[list[float], list[int], list[int]]] = {
     # user: (scores of items 0..5, training items, validation items)
     "constant scores": ([2.0] * 6, [0], [3]),
     "no positive": ([0.0, 1.0, 2.0, 3.0, 4.0, 5.0], [0, 1], []),
@@ -201,12 +208,9 @@ def awkward_users() -> tuple[Split, Dense]:
     ids = Ids.of(users=list(AWKWARD_USERS), items=list(range(6)))
 
     def part(place: int) -> Interactions:
-        lists: list[Any] = [user[place] for user in AWKWARD_USERS.values()]
-        offsets = np.concatenate([[0], np.cumsum([len(items) for items in lists])])
-        items = np.array([item for items in lists for item in items], dtype=np.int32)
-        return Interactions(ids, offsets.astype(np.int64), items)
+        return interactions_of(ids, [user[place] for user in AWKWARD_USERS.values()])
 
-    nothing = Interactions(ids, np.zeros(len(ids.users) + 1, np.int64), np.empty(0, np.int32))
+    nothing = interactions_of(ids, [[]] * ids.n_users)
     matrix = np.array([user[0] for user in AWKWARD_USERS.values()])
     return Split(part(1), part(2), nothing, "given"), Dense(matrix, ids)
 
@@ -359,9 +363,7 @@ def random_split(ids: Ids, seed: int) -> Split:
     drawn = np.random.default_rng(seed).random((ids.n_users, ids.n_items))
 
     def part(low: float, high: float) -> Interactions:
-        chosen = (drawn >= low) & (drawn < high)
-        offsets = np.concatenate([[0], np.cumsum(chosen.sum(axis=1))]).astype(np.int64)
-        return Interactions(ids, offsets, np.nonzero(chosen)[1].astype(np.int32))
+        return interactions_of(ids, [np.flatnonzero((u >= low) & (u < high)) for u in drawn])
 
     return Split(part(0.0, 0.1), part(0.1, 0.25), part(0.25, 0.4), "given")
 

@@ -22,6 +22,7 @@ from contracts import (
     as_codes,
     as_matrix,
     by_user,
+    interactions_of,
     random_split,
 )
 from topperk import (
@@ -293,12 +294,9 @@ def test_codes_of_places_in_a_block() -> None:
 def only_training(ids: Ids, seen: dict[int, list[int]]) -> Split:
     """A split that holds nothing but what was seen."""
 
-    def part(lists: dict[int, list[int]]) -> Interactions:
-        own = [sorted(lists.get(user, [])) for user in range(ids.n_users)]
-        offsets = np.cumsum([0, *map(len, own)]).astype(np.int64)
-        return Interactions(ids, offsets, as_codes([item for items in own for item in items]))
-
-    return Split(part(seen), part({}), part({}), "given")
+    nothing = interactions_of(ids, [[]] * ids.n_users)
+    train = interactions_of(ids, [seen.get(user, []) for user in range(ids.n_users)])
+    return Split(train, nothing, nothing, "given")
 
 
 @st.composite
