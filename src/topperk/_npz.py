@@ -32,14 +32,21 @@ def read_npz(path: Path) -> dict[str, npt.NDArray[Any]]:
     # A damaged archive ends in whatever zipfile, zlib and numpy come to: NotImplementedError for
     # an unknown compression, MemoryError for a size that was never written, and more.
     except Exception as error:
+        reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise FileFormatError(
-            f"{path} is not an .npz of plain arrays ({error}). Write it with np.savez, ids as "
+            f"{path} is not an .npz of plain arrays ({reason[:200]}). Write it with np.savez, ids as "
             "integers or as a string array, not as objects."
         ) from error
 
 
 def _archive(file: BinaryIO) -> Any:
-    archive = np.load(file, allow_pickle=False)
-    if isinstance(archive, np.ndarray):
+    head = file.read(6)
+    if not head:
+        raise ValueError("it is empty")
+    if head == b"\x93NUMPY":
         raise ValueError("it is a single array, as np.save writes it")
-    return archive
+    if not head.startswith(b"PK"):
+        # numpy would take it for a pickle, and advise to load it as one.
+        raise ValueError("it is no archive")
+    file.seek(0)
+    return np.load(file, allow_pickle=False)

@@ -120,7 +120,7 @@ def _form_and_target(path: Path) -> tuple[Form, Path]:
     form, packed = _form_of(path, "a table")
     if packed:
         raise FileFormatError(f"tables are not written as {path.name}. Leave out '.gz'.")
-    return form, Path(os.path.realpath(path))
+    return form, Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
 def _write_parquet(frame: pl.DataFrame, file: BinaryIO) -> None:
