@@ -11,6 +11,8 @@ import ctypes
 import os
 import re
 import shutil
+import subprocess
+import sysconfig
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -878,3 +880,194 @@ def test_the_command_line_refuses_and_leaves_everything_as_it_was(
     assert re.fullmatch(rf"topperk: .*({row.says}).*\n", talk)
     assert is_short_and_plain(talk.removesuffix("\n"))
     assert state(place.folder) == before
+
+
+TOPPERK = Path(sysconfig.get_path("scripts"), "topperk")
+AS_PROCESSES = (
+    "a score is NaN",
+    "ids of mixed types",
+    "everybody has seen everything",
+    "min_k above max_k",
+    "a model in missing",
+)
+
+
+@pytest.mark.parametrize("what", AS_PROCESSES)
+def test_a_process_ends_with_1_and_one_line_on_stderr(what: str, place: Place) -> None:
+    (row,) = (row for row in ROWS if row.what == what)
+    command = row.command(place)
+    before = state(place.folder)
+    done = subprocess.run([TOPPERK, *command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.fullmatch(rf"topperk: .*({row.says}).*\n", done.stderr)
+    assert state(place.folder) == before
+
+
+# --- what only Python can be given ------------------------------------------------------------
+
+
+def dense(place: Place, bad: float) -> tp.Dense:
+    rows = place.candidates["score"].to_numpy().reshape(N_USERS, N_ITEMS).copy()
+    rows[1, 3] = bad
+    return tp.Dense(rows, factors(place.arrays).ids)
+
+
+def called(place: Place, answer: Any) -> tp.Callable:
+    return tp.Callable(lambda users: answer, factors(place.arrays).ids)
+
+
+ONLY_PYTHON: dict[str, tuple[Callable[[Place], object], str]] = {
+    "a matrix with NaN": (
+        lambda place: METHOD.fit(dense(place, np.nan), place.split),
+        r"score of item 3 for user 'u01' is NaN\. Give a finite score",
+    ),
+    "a matrix with infinity": (
+        lambda place: place.model.recommend(dense(place, np.inf)),
+        r"score of item 3 for user 'u01' is plus infinity\. Give a finite score",
+    ),
+    "a matrix of another shape": (
+        lambda place: tp.Dense(np.zeros((2, N_ITEMS)), factors(place.arrays).ids),
+        r"rows count 2 but the ids hold 12 users\. Pass the ids",
+    ),
+    "a function that returns NaN": (
+        lambda place: place.model.sizes(called(place, np.full((N_USERS, N_ITEMS), np.nan))),
+        r"score of item 0 for user 'u00' is NaN\. Give a finite score",
+    ),
+    "a function that returns too little": (
+        lambda place: place.model.sizes(called(place, np.zeros(3))),
+        r"returned float64 of shape \(3,\) for 12 users; numbers of shape \(12, 20\) are needed",
+    ),
+    "probabilities above 1": (
+        lambda place: tp.F1().expected([0.5, 1.5]),
+        r"1\.5.*\. ",
+    ),
+    "probabilities that are NaN": (
+        lambda place: tp.NDCG().expected([0.5, float("nan")]),
+        r"nan.*\. ",
+    ),
+    "probabilities below 0, judged": (
+        lambda place: tp.reliability([0.5, -0.1], [1, 0]),
+        r"-0\.1.*\. ",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", ONLY_PYTHON)
+def test_what_only_python_can_be_given_is_refused_as_well(what: str, place: Place) -> None:
+    python, says = ONLY_PYTHON[what]
+    with pytest.raises(ScoreError, match=says) as caught:
+        python(place)
+    assert is_short_and_plain(str(caught.value))
+
+
+# --- what is no error -------------------------------------------------------------------------
+
+
+def listed(frame: pl.DataFrame) -> dict[str, list[int]]:
+    """Each user's list."""
+    return {user: own["item_id"].to_list() for (user,), own in frame.group_by("user_id")}
+
+
+def without_user(place: Place, model: tp.FittedK) -> dict[str, list[int]]:
+    """The lists of all but the first user."""
+    lists = listed(model.recommend(tp.Candidates(place.candidates)))
+    return {user: items for user, items in lists.items() if user != "u00"}
+
+
+def test_minus_infinity_is_an_item_that_is_not_there(place: Place) -> None:
+    seen = {name: part.to_frame() for name, part in place.split.parts().items()}
+    mine = pl.concat([seen["train"], seen["validation"]]).filter(user_id="u00")["item_id"]
+    out = [item for item in range(N_ITEMS) if item not in mine.to_list()][:3]
+    gone = (pl.col("user_id") == "u00") & pl.col("item_id").is_in(out)
+    marked = place.candidates.with_columns(score=pl.when(gone).then(-np.inf).otherwise("score"))
+    dropped = place.candidates.filter(~gone)
+    answers = [
+        METHOD.fit(tp.Candidates(frame), place.split).recommend(tp.Candidates(frame))
+        for frame in (marked, dropped)
+    ]
+    assert answers[0].equals(answers[1])
+    assert not set(out) & set(listed(answers[0])["u00"])
+
+
+def test_a_user_without_candidates_may_be_skipped_and_gets_the_reason(place: Place) -> None:
+    scores = tp.Candidates(first_user(-np.inf)(place.candidates))
+    model = tp.load("good.topperk")
+    sizes = model.sizes(scores, on_missing="skip")
+    assert sizes.row(0)[:2] == ("u00", 0)
+    assert sizes["calibration"].to_list()[0] == "no_candidates"
+    assert "no_candidates" not in sizes["calibration"].to_list()[1:]
+    assert listed(model.recommend(scores, on_missing="skip")) == without_user(place, model)
+
+
+def test_skipping_when_fitting_changes_nothing_for_the_others(place: Place) -> None:
+    scores = tp.Candidates(first_user(-np.inf)(place.candidates))
+    calibrator = tp.UserPlatt()
+    whole = calibrator.fit(tp.Candidates(place.candidates), place.split)
+    without = calibrator.fit(scores, place.split, on_missing="skip")
+    own = whole.parameters().filter(calibration="own_fit", converged=True)[1:]
+    assert own.height > N_USERS // 2
+    found = without.parameters().filter(pl.col("user_id").is_in(own["user_id"].to_list()))
+    assert own.equals(found)
+    assert without.parameters().row(0, named=True)["calibration"] == "not_scored"
+
+
+def test_the_command_line_skips_as_python_does(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = first_user(-np.inf)(place.candidates)
+    name = place.frame("bad.parquet", frame)
+    assert run(["recommend", "good.topperk", name, "--sizes", "--on-missing", "skip"]) == 0
+    found = pl.read_csv(capsys.readouterr().out.encode())
+    wanted = tp.load("good.topperk").sizes(tp.Candidates(frame), on_missing="skip")
+    assert found["k"].to_list() == wanted["k"].to_list()
+    assert found["calibration"].to_list() == wanted["calibration"].to_list()
+    assert found["calibration"][0] == "no_candidates"
+
+
+def test_users_that_the_scores_lack_may_be_skipped(place: Place) -> None:
+    some = tp.Candidates(place.candidates.filter(pl.col("user_id") > "u03"))
+    model = METHOD.fit(some, place.split, on_missing="skip")
+    reasons = dict(
+        model.sizes(tp.Candidates(place.candidates)).select("user_id", "calibration").rows()
+    )
+    assert {reasons[f"u{n:02d}"] for n in range(4)} == {"not_scored"}
+    assert "not_scored" not in {reasons[f"u{n:02d}"] for n in range(4, N_USERS)}
+
+
+def test_users_that_the_interactions_lack_may_be_skipped(place: Place) -> None:
+    new = place.candidates.filter(user_id="u00").with_columns(user_id=pl.lit("u99"))
+    scores = tp.Candidates(pl.concat([place.candidates, new]))
+    model = METHOD.fit(scores, place.split, on_missing="skip")
+    sizes = model.sizes(scores)
+    assert sizes.row(-1, named=True)["calibration"] == "new_user"
+    assert sizes.row(-1, named=True)["k"] >= 1
+
+
+def test_one_user_without_a_validation_positive_gets_the_populations_parameters(
+    place: Place,
+) -> None:
+    parts = {name: part.to_frame() for name, part in place.split.parts().items()}
+    split = tp.split_given(
+        *(
+            tp.read_interactions(
+                part if name != "validation" else part.filter(pl.col("user_id") > "u00")
+            )
+            for name, part in parts.items()
+        )
+    )
+    fitted = tp.UserPlatt().fit(factors(place.arrays), split)
+    rows = fitted.parameters().rows(named=True)
+    assert rows[0]["calibration"] == "no_validation_positive"
+    assert (rows[0]["slope"], rows[0]["intercept"]) == fitted.population
+    assert {row["calibration"] for row in rows[1:]} == {"own_fit"}
+
+
+def test_one_user_whose_scores_are_all_the_same_is_fitted_like_anybody(place: Place) -> None:
+    frame = first_user(0.25)(place.candidates)
+    model = METHOD.fit(tp.Candidates(frame), place.split)
+    first = model.sizes(tp.Candidates(frame)).row(0, named=True)
+    assert first["calibration"] == "own_fit"
+    assert 1 <= first["k"] <= MAX_K
+    lists = model.recommend(tp.Candidates(frame)).filter(user_id="u00")
+    assert lists["probability"].n_unique() == 1
+    assert lists["item_id"].is_sorted()  # equal scores go by item

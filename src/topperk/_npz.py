@@ -34,8 +34,8 @@ def read_npz(path: Path) -> dict[str, npt.NDArray[Any]]:
     except Exception as error:
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
         raise FileFormatError(
-            f"{path} is not an .npz of plain arrays ({reason[:200]}). Write it with np.savez, ids as "
-            "integers or as a string array, not as objects."
+            f"{path} is not an .npz of plain arrays ({reason[:200]}). Write it with np.savez, "
+            "ids as integers or as a string array, not as objects."
         ) from error
 
 
