@@ -95,7 +95,9 @@ def load(
         ValueError,
         pl.exceptions.PolarsError,
     ) as error:
-        said = f"there is no {error}" if isinstance(error, KeyError) else str(error)
+        # What is wrong, without a cure that is not one here.
+        said = str(error).partition(". ")[0].removesuffix(".")
+        said = f"there is no {said}" if isinstance(error, KeyError) else said
         raise StorageError(
             f"{path} is a topperk folder but not a whole model ({said}). Save the model again."
         ) from error
