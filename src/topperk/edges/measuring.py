@@ -122,7 +122,10 @@ def measure(
 
 
 def against_truth(model: FittedK, world: World, progress: Progress | None = None) -> TruthCurve:
-    """Mean expected utility by length, as the model estimates it and as it truly is."""
+    """Mean expected utility by length, as the model estimates it and as it truly is.
+
+    As in an evaluation, a list is never longer than the user's candidates.
+    """
     utility = model.utility
     if utility is None:
         raise SettingError(f"the method {model.name!r} estimates no utility. Fit PersonalizedK.")
@@ -130,10 +133,14 @@ def against_truth(model: FittedK, world: World, progress: Progress | None = None
     estimated, true = np.zeros(model.max_k + 1), np.zeros(model.max_k + 1)
     apart, n_users = 0.0, 0
     for part in model.blocks(world.scores, progress=progress):
-        curves = true_curves(world, part.users, part.items, tables)
-        estimated += part.curves.sum(axis=0)
-        true += curves.sum(axis=0)
-        apart += float(np.abs(part.curves - curves)[:, 1:].mean(axis=1).sum())
+        lengths = (part.items >= 0).sum(axis=1)
+        reach = np.minimum(np.arange(model.max_k + 1)[None, :], lengths[:, None])
+        own = np.take_along_axis(part.curves, reach, axis=1)
+        truth = true_curves(world, part.users, part.items, tables)
+        truth = np.take_along_axis(truth, reach, axis=1)
+        estimated += own.sum(axis=0)
+        true += truth.sum(axis=0)
+        apart += float(np.abs(own - truth)[:, 1:].mean(axis=1).sum())
         n_users += part.users.size
     return TruthCurve(utility.name, apart / n_users, estimated / n_users, true / n_users)
 
@@ -141,10 +148,7 @@ def against_truth(model: FittedK, world: World, progress: Progress | None = None
 def true_curves(
     world: World, users: IntArray, items: IntArray, tables: UtilityTables
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """The expected curves of lists (a row of item codes per user) by the true probabilities.
-
-    Every user of a world has more candidates than a list is long.
-    """
+    """The expected curves of lists (a row of item codes per user) by the true probabilities."""
     p = world.true_probability(users)
     for part in (world.split.train, world.split.validation):
         for row, user in enumerate(users):

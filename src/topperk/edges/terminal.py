@@ -6,6 +6,7 @@ a program asks for JSON.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -168,7 +169,8 @@ def show_curve(rows: Sequence[dict[str, Any]], k: int, title: str) -> None:
 
 def _show(*parts: Table | Text) -> None:
     """Something for people, on stdout."""
-    console = Console(highlight=False, width=None if is_terminal(sys.stdout) else PLAIN_WIDTH)
-    with console.capture() as drawn:
-        console.print(*parts, sep="")
-    say(drawn.get())
+    watched, drawn = is_terminal(sys.stdout), io.StringIO()
+    width = None if watched else PLAIN_WIDTH
+    console = Console(file=drawn, force_terminal=watched, width=width, highlight=False)
+    console.print(*parts, sep="")
+    say(drawn.getvalue())
