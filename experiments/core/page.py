@@ -1,4 +1,4 @@
-"""README.md of this folder, drawn from result.json and from nothing else."""
+"""README.md of this folder, and the figures in that of the project, drawn from result.json."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ TITLES = {"citeulike": "CiteULike-a", "movielens": "MovieLens 1M"}
 OPPONENTS = ("best fixed k", "Val-k")
 PERSONAL, ORACLE = "personal", "Oracle"
 SIGNIFICANT = 0.05
+SETTINGS = {
+    "learning_rate": "the learning rate",
+    "regularization": "the regularisation",
+    "iterations": "the iterations",
+}
 
 HEAD = """\
 # Personal lengths against fixed ones
@@ -56,6 +61,54 @@ def page_of(result: dict[str, Any]) -> str:
     parts += costs(result)
     parts += tuning(result)
     parts += circumstances(result)
+    return "\n".join(parts)
+
+
+BEGIN, END = "<!-- figures -->\n", "<!-- end of figures -->\n"
+
+
+def front_page(text: str, result: dict[str, Any]) -> str:
+    """The project's README with its figures made anew; the rest of the text stays."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}{figures_in_short(result)}{END}{after}"
+
+
+def figures_in_short(result: dict[str, Any]) -> str:
+    """One table of means, and the seconds."""
+    rows, header = [], [""]
+    for name, figures in result["data_sets"].items():
+        header += [f"{TITLES[name]}, {utility}" for utility in figures["over_seeds"]]
+    for method, label in (
+        (OPPONENTS[0], "the best single length, in hindsight"),
+        (OPPONENTS[1], "each user's best on validation"),
+        (PERSONAL, "**personal**"),
+        (ORACLE, "Oracle: each user's best on test"),
+    ):
+        row = [label]
+        for figures in result["data_sets"].values():
+            row += [f"{means[method]['mean']:.4f}" for means in figures["over_seeds"].values()]
+        rows.append(row)
+    parts = [
+        "Mean realised utility on held-out interactions: scores from implicit's BPR with "
+        f"{result['factors']} factors, 60/20/20 split at random, at most {result['max_k']} items, "
+        f"{len(result['seeds'])} seeds.\n",
+        table(header, rows),
+    ]
+    if "timing" in result:
+        taken, imported = result["timing"]["fit_and_sizes"], result["timing"]["import"]
+        machine = result["timing"]["machine"]
+        parts.append(
+            f"Fitting and choosing all lengths for MovieLens 1M takes {up(taken['seconds'], 1)} s "
+            f"and {up(taken['peak_mb'], 0)} MB after compilation, importing topperk "
+            f"{up(imported['best_seconds'], 2)} s ({machine['cores']} cores of an "
+            f"{machine['processor']}).\n"
+        )
+    parts.append(
+        "`make figures` measures all of this anew; "
+        "[experiments/core](experiments/core/README.md) has the deviations, tests, lengths and the "
+        "comparison with the paper's figures.\n"
+    )
     return "\n".join(parts)
 
 
@@ -279,18 +332,30 @@ def tuning(result: dict[str, Any]) -> list[str]:
             "seeds; the rest of the grid is in `result.json`.\n",
             table(["learning rate", "regularisation", "iterations", "validation NDCG@50"], rows),
         ]
+        edges = [
+            words
+            for setting, words in SETTINGS.items()
+            if len({row[setting] for row in grid}) > 1
+            and grid[0][setting]
+            in (extreme(row[setting] for row in grid) for extreme in (min, max))
+        ]
+        if edges:
+            parts.append(f"The first lies at the edge of the grid in {' and '.join(edges)}.\n")
     return parts
 
 
 def circumstances(result: dict[str, Any]) -> list[str]:
-    """Versions and machine."""
-    versions = ", ".join(f"{name} {number}" for name, number in result["versions"].items())
-    machine = result["machine"]
-    return [
-        "## Circumstances\n",
-        f"{versions}; {machine['processor']}, {machine['cores']} cores; {result['date']}; "
-        f"{result['wall_seconds'] / 60:.0f} minutes (trainings in the cache took none).\n",
-    ]
+    """Versions and machine, of each data set."""
+    parts = ["## Circumstances\n"]
+    for name, figures in result["data_sets"].items():
+        versions = ", ".join(f"{name} {number}" for name, number in figures["versions"].items())
+        machine = figures["machine"]
+        parts.append(
+            f"{TITLES[name]}: {versions}; {machine['processor']}, {machine['cores']} cores; "
+            f"{figures['date']}; {figures['wall_seconds'] / 60:.0f} minutes (trainings in the "
+            "cache took none).\n"
+        )
+    return parts
 
 
 def table(header: Sequence[str], rows: Iterator[list[str]] | list[list[str]]) -> str:

@@ -2,8 +2,8 @@
 
 run.py                 everything; trained factors come from experiments/.cache if they are there
 run.py --fresh         everything, trained and tuned anew
-run.py --only timing   the seconds and the memory alone, into the result that is there
-run.py --render        README.md alone, from result.json
+run.py --only NAME     citeulike, movielens, or timing (seconds and memory) alone, into the result
+run.py --render        README.md here and above and the picture, from result.json
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import json
 import math
 import os
 import platform
+import subprocess
 import sys
 import time
 import tomllib
@@ -25,6 +26,10 @@ HERE = Path(__file__).resolve().parent
 CONFIG = HERE / "config.toml"
 RESULT = HERE / "result.json"
 PAGE = HERE / "README.md"
+FRONT_PAGE = HERE.parents[1] / "README.md"
+PICTURES = HERE.parents[1] / "docs" / "pictures" / "draw.py"
+DATA_SETS = ("citeulike", "movielens")
+SETTINGS = ("seeds", "max_k", "paper_terms", "published", "bars")
 LIBRARIES = ("topperk", "numpy", "numba", "polars", "implicit", "scipy")
 
 
@@ -33,22 +38,26 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--fresh", action="store_true", help="train and tune anew")
-    parser.add_argument("--only", choices=["figures", "timing"], help="one part of the result")
+    parser.add_argument("--only", choices=[*DATA_SETS, "timing"], help="one part of the result")
     parser.add_argument("--render", action="store_true", help="write README.md and nothing else")
     asked = parser.parse_args()
     if not asked.render:
         config = tomllib.loads(CONFIG.read_text(encoding="utf-8"))
         result = json.loads(RESULT.read_text(encoding="utf-8")) if RESULT.is_file() else {}
-        if asked.only != "timing":
-            result = {**result, **figures(config, asked.fresh)}
-        if asked.only != "figures":
+        result |= {name: config[name] for name in SETTINGS} | {"factors": config["bpr"]["factors"]}
+        for name in DATA_SETS:
+            if asked.only in (None, name):
+                found = {**result.get("data_sets", {}), name: figures(name, config, asked.fresh)}
+                result["data_sets"] = dict(sorted(found.items()))
+                write(result)
+        if asked.only in (None, "timing"):
             result["timing"] = timing(config, result)
-        write(result)
+            write(result)
     render()
 
 
-def figures(config: dict[str, Any], fresh: bool) -> dict[str, Any]:
-    """Everything but the seconds and the memory."""
+def figures(name: str, config: dict[str, Any], fresh: bool) -> dict[str, Any]:
+    """Everything about one data set."""
     import bpr
     import measures
     from data import READERS
@@ -57,56 +66,34 @@ def figures(config: dict[str, Any], fresh: bool) -> dict[str, Any]:
     import topperk as tp
 
     start = time.perf_counter()
-    data_sets: dict[str, Any] = {}
-    for name, read in READERS.items():
-        print(name, flush=True)
-        interactions = read()
-        splits = {seed: tp.split_random(interactions, seed=seed) for seed in config["seeds"]}
-        first = config["seeds"][0]
-        grid = config["bpr"]["grid"][name]
-        rows = bpr.tune(splits[first], config["bpr"]["factors"], grid, first, fresh=fresh)
-        best = max(rows, key=lambda row: row["validation_ndcg_at_50"])
-        print(f"  chosen {best}", flush=True)
-        settings = {
-            seed: bpr.Settings(
-                config["bpr"]["factors"],
-                best["learning_rate"],
-                best["regularization"],
-                best["iterations"],
-                seed,
-            )
-            for seed in config["seeds"]
-        }
-        jobs = [(splits[seed].train, settings[seed]) for seed in config["seeds"]]
-        runs = []
-        for seed, (scores, _) in zip(
-            config["seeds"], bpr.cached_all(jobs, fresh=fresh), strict=True
-        ):
-            with threadpool_limits(2, "blas"):
-                runs.append(
-                    measures.measure(
-                        scores,
-                        splits[seed],
-                        seed=seed,
-                        max_k=config["max_k"],
-                        paper_terms=config["paper_terms"],
-                    )
+    print(name, flush=True)
+    interactions = READERS[name]()
+    splits = {seed: tp.split_random(interactions, seed=seed) for seed in config["seeds"]}
+    first = config["seeds"][0]
+    factors, grid = config["bpr"]["factors"], config["bpr"]["grid"][name]
+    rows = bpr.tune(splits[first], factors, grid, first, fresh=fresh)
+    best = max(rows, key=lambda row: row["validation_ndcg_at_50"])
+    print(f"  chosen {best}", flush=True)
+    chosen = (best["learning_rate"], best["regularization"], best["iterations"])
+    jobs = [(splits[seed].train, bpr.Settings(factors, *chosen, seed)) for seed in config["seeds"]]
+    runs = []
+    for seed, (scores, _) in zip(config["seeds"], bpr.cached_all(jobs, fresh=fresh), strict=True):
+        with threadpool_limits(2, "blas"):
+            runs.append(
+                measures.measure(
+                    scores,
+                    splits[seed],
+                    seed=seed,
+                    max_k=config["max_k"],
+                    paper_terms=config["paper_terms"],
                 )
-            print(f"  seed {seed} after {time.perf_counter() - start:.0f} s", flush=True)
-        data_sets[name] = {
-            "statistics": measures.describe(interactions, splits[first]),
-            "tuning": {"split_seed": first, "chosen": best, "grid": rows},
-            "over_seeds": measures.over_seeds(runs),
-            "runs": runs,
-        }
+            )
+        print(f"  seed {seed} after {time.perf_counter() - start:.0f} s", flush=True)
     return {
-        "seeds": config["seeds"],
-        "max_k": config["max_k"],
-        "paper_terms": config["paper_terms"],
-        "factors": config["bpr"]["factors"],
-        "published": config["published"],
-        "bars": config["bars"],
-        "data_sets": data_sets,
+        "statistics": measures.describe(interactions, splits[first]),
+        "tuning": {"split_seed": first, "chosen": best, "grid": rows},
+        "over_seeds": measures.over_seeds(runs),
+        "runs": runs,
         **circumstances(time.perf_counter() - start),
     }
 
@@ -119,8 +106,8 @@ def timing(config: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
 
     import topperk as tp
 
-    if "data_sets" not in result:
-        sys.exit("there is no result.json to put the timing into. Run without --only first.")
+    if "movielens" not in result.get("data_sets", {}):
+        sys.exit("the timing needs the tuned model: run.py --only movielens measures it.")
     start = time.perf_counter()
     seed = config["seeds"][0]
     chosen = result["data_sets"]["movielens"]["tuning"]["chosen"]
@@ -180,12 +167,19 @@ def rounded(value: Any) -> Any:
 
 
 def render() -> None:
-    from page import page_of
+    from page import front_page, page_of
 
     if not RESULT.is_file():
         sys.exit("there is no result.json to draw. Run without --render first.")
     result = json.loads(RESULT.read_text(encoding="utf-8"))
+    missing = [name for name in DATA_SETS if name not in result["data_sets"]]
+    if missing:
+        print(f"the pages are drawn when {' and '.join(missing)} is measured too")
+        return
     PAGE.write_text(page_of(result), encoding="utf-8")
+    text = FRONT_PAGE.read_text(encoding="utf-8")
+    FRONT_PAGE.write_text(front_page(text, result), encoding="utf-8")
+    subprocess.run([sys.executable, str(PICTURES)], check=True)
 
 
 if __name__ == "__main__":
