@@ -85,7 +85,7 @@ CALIBRATORS: dict[str, Callable[[Any], Calibrator]] = {
 METHODS: dict[str, ChoiceOfK] = {
     "personal": PersonalizedK(F1(), max_k=10),
     "maybe none": PersonalizedK(PDCG(), min_k=0, max_k=9),
-    "paper": PersonalizedK(NDCG(), 2, 5, method="paper", paper_terms=37),
+    "paper": PersonalizedK(NDCG(), 2, 5, method="paper", paper_terms=3),
     "numpy": PersonalizedK(TP(), np.int64(1), np.uint8(4)),
     "fixed": FixedK(7),
     "random": RandomK(-3, 0, 9),
