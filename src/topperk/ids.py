@@ -215,7 +215,7 @@ def _plain(given: pl.Series, what: str) -> pl.Series:
     _refuse_nulls(given, what)
     if isinstance(kind, (pl.Categorical, pl.Enum)):
         return given.cast(pl.String)
-    if kind == pl.String or kind in _INTEGERS or (kind == pl.Null and len(given) == 0):
+    if kind == pl.String or kind in _INTEGERS or len(given) == 0:
         return given
     if kind.is_float():
         if given.is_nan().any():
