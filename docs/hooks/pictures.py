@@ -17,6 +17,7 @@ def on_page_content(html: str, config: Any, **_: Any) -> str:
     """Called by mkdocs with each page's HTML; returns it with the drawings in place."""
 
     def drawn(match: re.Match[str]) -> str:
-        return (Path(config["docs_dir"]) / match["path"]).read_text(encoding="utf-8")
+        drawing = (Path(config["docs_dir"]) / match["path"]).read_text(encoding="utf-8")
+        return f'<span class="tk-drawing">{drawing}</span>'
 
     return IMAGE.sub(drawn, html)
