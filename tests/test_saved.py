@@ -554,7 +554,7 @@ anything = st.one_of(
 )
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_any_other_configuration_is_refused_or_is_a_model(
     tmp_path_factory: pytest.TempPathFactory, stored: dict[str, Any], data: st.DataObject
@@ -596,7 +596,7 @@ def other_array(draw: st.DrawFn, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     )
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_any_other_arrays_are_refused_or_are_a_model(
     tmp_path_factory: pytest.TempPathFactory, stored: dict[str, Any], data: st.DataObject
