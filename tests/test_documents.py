@@ -290,8 +290,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("wrong", ["[gone](gone.md)", "[gone](#gone)", "$\\gone$"])
-def test_what_is_wrong_with_a_page_stops_the_build(tmp_path: Path, wrong: str) -> None:
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [("[gone](lost.md) [gone](#away)", ("lost.md", "#away")), ("$\\unheard$", ("\\unheard",))],
+)
+def test_what_is_wrong_with_a_page_stops_the_build(
+    tmp_path: Path, wrong: str, told: tuple[str, ...]
+) -> None:
     shutil.copytree(DOCS, tmp_path / "docs")
     shutil.copy(ROOT / "mkdocs.yml", tmp_path)
     (tmp_path / "src").symlink_to(ROOT / "src")
@@ -299,7 +304,8 @@ def test_what_is_wrong_with_a_page_stops_the_build(tmp_path: Path, wrong: str) -
         page.write(f"\n{wrong}\n")
     done = built(tmp_path, tmp_path / "site", "--quiet")
     assert done.returncode != 0
-    assert "maths.md" in done.stdout + done.stderr
+    for words in ("maths.md", *told):
+        assert words in done.stdout + done.stderr
 
 
 def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
@@ -380,8 +386,7 @@ def test_drawings_stand_in_their_pages(site: Path) -> None:
         assert not re.search(r"<img[^>]+\.svg", page), name
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize(("scheme", "width"), [("dark", 390), ("light", 1280)])
 def test_pages_in_a_browser(browser: Any, site: Path, scheme: str, width: int) -> None:
     """No complaint, no request beyond the site's own files, and no page wider than the window."""
     context = browser.new_context(
