@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -288,6 +289,29 @@ def test_a_file_that_ends_too_soon_is_never_read_as_a_whole_one(name: str) -> No
                 assert found.items.size <= 12
         elif name != "stream.arrow":
             assert isinstance(found, InputError)
+
+
+@pytest.mark.parametrize("version", ["polars", "1.0", "2.0"])
+def test_a_parquet_page_that_claims_a_negative_count_does_not_end_the_process(
+    version: str,
+) -> None:
+    frame = pl.read_parquet(GOOD["plain.parquet"])
+    buffer = io.BytesIO()
+    if version == "polars":
+        frame.write_parquet(buffer)
+    else:
+        arrow = pytest.importorskip("pyarrow.parquet")
+        arrow.write_table(frame.to_arrow(), buffer, data_page_version=version)
+    content = buffer.getvalue()
+    refused = set()
+    for at in range(len(content)):
+        if content[at] == 24:  # 12 in zigzag, and -13 with one bit more
+            harm = content[:at] + b"\x19" + content[at + 1 :]
+            with file_of("t.parquet", harm) as path:
+                found = answer(lambda path=path: tp.Candidates(path))
+            check_sound(found)
+            refused |= set(re.findall(r"column '(\w+)' claims a count of -13", str(found)))
+    assert refused == {"user_id", "item_id", "score"}
 
 
 # --- npz --------------------------------------------------------------------------------------

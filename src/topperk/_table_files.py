@@ -15,6 +15,7 @@ import polars as pl
 
 from topperk._columns import Table, is_id_name
 from topperk._files import check_writable, replacing
+from topperk._parquet_pages import refuse_negative_counts
 from topperk.errors import ColumnError, FileFormatError, IdError, StorageError, TopperkError
 
 TableSource: TypeAlias = Path | bytes
@@ -260,6 +261,8 @@ def _first_line(error: BaseException) -> str:
 def _file_table(lazy: pl.LazyFrame, path: Path, form: Form, what: str = "a table") -> Table:
     def load(names: Sequence[str], ids: Sequence[str]) -> pl.DataFrame:
         with _own_errors(path, form, what):
+            if form == "Parquet":
+                refuse_negative_counts(path, names)
             return lazy.select(names).collect()
 
     return Table(tuple(lazy.collect_schema().names()), str(path), "polars", load)
