@@ -361,6 +361,7 @@ def test_every_verb_and_option_is_on_the_page_of_the_command_line(site: Path) ->
         for argument in program.assemble_argument_collection() if program.default_command else ():
             if argument.children:
                 continue
+            assert argument.parameter.help, (words, argument.name)
             if argument.required:
                 assert argument.name.lstrip("-").upper() in told, (words, argument.name)
             else:

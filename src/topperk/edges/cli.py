@@ -74,7 +74,7 @@ def demo(
     output: Annotated[Path, Parameter(help="The folder for the report.")] = Path("topperk-demo"),
     users: Annotated[int, Parameter(help="Users of the simulated world.")] = 2000,
     items: Annotated[int, Parameter(help="Items of the simulated world.")] = 2000,
-    seed: int = 0,
+    seed: Annotated[int, Parameter(help="Another seed makes another world.")] = 0,
     json: Json = False,
 ) -> None:
     """Show the method at work on a simulated world: a table, and a report to open.

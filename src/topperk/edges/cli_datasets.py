@@ -42,9 +42,9 @@ def list_datasets(*, json: Json = False) -> None:
 def simulate(
     folder: Annotated[Path, Parameter(help="Where the parts and factors.npz are written.")],
     *,
-    users: int = 2000,
-    items: int = 2000,
-    seed: int = 0,
+    users: Annotated[int, Parameter(help="How many users there are.")] = 2000,
+    items: Annotated[int, Parameter(help="How many items there are.")] = 2000,
+    seed: Annotated[int, Parameter(help="Another seed makes another world.")] = 0,
 ) -> None:
     """Write a simulated world: train, validation and test, and a recommender's factors.npz.
 
