@@ -185,6 +185,7 @@ def test_sizes_stated_are_those_measured() -> None:
     measured = json.loads((ROOT / "benchmarks" / "installed_size.json").read_text())
     total = f"{measured['core_total'] / 1e6:.1f}"
     assert f"{total} MB" in (DOCS / "index.md").read_text(encoding="utf-8")
+    assert f"{float(total):.0f} MB" in (ROOT / "README.md").read_text(encoding="utf-8")
     sizes = {name: found["size"] for name, found in measured["core"].items()}
     sizes |= {name: found["size"] for name, found in measured["left_out"].items()}
     page = (DOCS / "decisions" / "0006-core-dependencies.md").read_text(encoding="utf-8")
