@@ -25,7 +25,7 @@ POOLED_STEPS = 60
 # A step below this is the last: convergence is quadratic, so it ends at rounding.
 POOLED_SMALL_STEP = 1e-7
 # The prior has settled when its mean moves by less than this many of its standard deviations.
-PRIOR_ROUNDS = 12
+PRIOR_ROUNDS = 60
 PRIOR_SETTLED = 1e-3
 
 OUTCOMES = {
