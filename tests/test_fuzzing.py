@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from polars.testing import parametric
@@ -181,6 +181,7 @@ def json_columns(draw: st.DrawFn) -> list[tuple[Any, Any]]:
     return list(zip(users, items, strict=True))
 
 
+@example(rows=[("a", 1), (2**64, 2)], suffix=".jsonl")
 @given(rows=json_columns(), suffix=st.sampled_from([".jsonl", ".ndjson", ".jsonl.gz"]))
 @settings(max_examples=250)
 def test_json_lines_are_read_with_their_types_or_refused(

@@ -333,17 +333,21 @@ def _json_lines(source: TableSource, path: Path, what: str) -> Table:
         # strings only, and so tells that an id column is mixed.
         strict = [name for name in ids if schema[name] == pl.String]
         wanted = {name: pl.Categorical() if name in strict else schema[name] for name in names}
+        mixed = IdError(
+            f"{what}: {path} mixes strings with other values in "
+            f"{' or '.join(map(repr, strict))}. Write all ids as numbers or all in quotes."
+        )
         with _own_errors(path, "JSON lines", what):
             try:
                 frame = pl.scan_ndjson(given(), schema=wanted).collect()
             except pl.exceptions.PolarsError as error:
                 if strict:
-                    raise IdError(
-                        f"{what}: {path} mixes strings with other values in "
-                        f"{' or '.join(map(repr, strict))}. Write all ids as numbers or all in "
-                        "quotes."
-                    ) from error
+                    raise mixed from error
                 raise
+            for name in strict:
+                # An integer of more than 64 bits passes, as the text of polars' own object.
+                if frame[name].unique().cast(pl.String).str.starts_with("Static(\n").any():
+                    raise mixed
             return frame.with_columns(
                 *(pl.col(name).cast(pl.String) for name in strict),
                 *(
