@@ -319,7 +319,8 @@ MAKERS: list[Callable[[dict[str, list[Any]]], Any]] = [
     pd.DataFrame,
     lambda columns: pd.DataFrame(columns, dtype=object),
     lambda columns: pd.DataFrame({n: pd.Categorical(v) for n, v in columns.items()}),
-    lambda columns: pd.DataFrame(columns).convert_dtypes(),
+    # whole floats would become integers, and what was meant could not be told any more
+    lambda columns: pd.DataFrame(columns).convert_dtypes(convert_integer=False),
     lambda columns: pa.table(columns),
     lambda columns: _polars(columns, True),
     lambda columns: _polars(columns, False),
