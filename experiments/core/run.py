@@ -9,20 +9,19 @@ run.py --render        README.md here and above and the picture, from result.jso
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import math
-import os
-import platform
 import subprocess
 import sys
 import time
 import tomllib
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE.parents[1] / "benchmarks"))
+from side_by_side import circumstances  # noqa: E402 - found in the folder just named
+
 CONFIG = HERE / "config.toml"
 RESULT = HERE / "result.json"
 PAGE = HERE / "README.md"
@@ -30,7 +29,7 @@ FRONT_PAGE = HERE.parents[1] / "README.md"
 PICTURES = HERE.parents[1] / "docs" / "pictures" / "draw.py"
 DATA_SETS = ("citeulike", "movielens")
 SETTINGS = ("seeds", "max_k", "paper_terms", "published", "bars")
-LIBRARIES = ("topperk", "numpy", "numba", "polars", "implicit", "scipy")
+LIBRARIES = ("numpy", "numba", "polars", "implicit", "scipy")
 
 
 def main() -> None:
@@ -94,7 +93,8 @@ def figures(name: str, config: dict[str, Any], fresh: bool) -> dict[str, Any]:
         "tuning": {"split_seed": first, "chosen": best, "grid": rows},
         "over_seeds": measures.over_seeds(runs),
         "runs": runs,
-        **circumstances(time.perf_counter() - start),
+        **circumstances(LIBRARIES),
+        "wall_seconds": time.perf_counter() - start,
     }
 
 
@@ -124,30 +124,7 @@ def timing(config: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
         "fit_and_sizes": costs.fit_and_sizes(factors, seed),
         "import": costs.importing(config["imports"]),
     }
-    return {**measured, **circumstances(time.perf_counter() - start)}
-
-
-def circumstances(seconds: float) -> dict[str, Any]:
-    """When, with what, on which machine, and for how long."""
-    return {
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "wall_seconds": seconds,
-        "versions": {
-            "python": platform.python_version(),
-            **{name: version(name) for name in LIBRARIES},
-        },
-        "machine": {"processor": processor(), "cores": os.cpu_count()},
-    }
-
-
-def processor() -> str:
-    """The model of the processor, as the system calls it."""
-    known = Path("/proc/cpuinfo")
-    if known.is_file():
-        for line in known.read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+    return {**measured, **circumstances(LIBRARIES), "wall_seconds": time.perf_counter() - start}
 
 
 def write(result: dict[str, Any]) -> None:
