@@ -1,13 +1,15 @@
-"""The drawings of "Which utility?", as SVG that takes its colours from the page.
+"""The drawings of the documents, as SVG that takes its colours from the page.
 
     python docs/pictures/draw.py
 
-writes ``curves.svg`` and ``lengths.svg`` beside this file; a test holds that they are what this
-script makes. ``docs/hooks/pictures.py`` puts them into the page as elements of its own.
+writes ``curves.svg``, ``lengths.svg`` and ``fixed.svg`` beside this file; a test holds that they
+are what this script makes. ``docs/hooks/pictures.py`` puts them into the page as elements of its
+own. ``fixed.svg`` draws what experiments/core/result.json holds.
 """
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,8 @@ from topperk.datasets.simulated import simulate_world
 from topperk.edges.svg import Scale, element, fmt, nice_ticks, polyline, text, tick_labels
 
 HERE = Path(__file__).resolve().parent
+MEASURED = HERE.parents[1] / "experiments" / "core" / "result.json"
+LOWEST_SHOWN = -3.0
 MAX_K = 50
 COLUMNS, WIDTH, HEIGHT, GAP = 2, 300.0, 150.0, 44.0
 LEFT, TOP = 40.0, 30.0
@@ -32,6 +36,8 @@ STYLE = (
     ".tk-picture .tk-axis{stroke:currentColor;stroke-opacity:.25}"
     ".tk-picture .few{stroke:var(--tk-few);fill:none;stroke-width:2}"
     ".tk-picture .many{stroke:var(--tk-many);fill:none;stroke-width:2;stroke-dasharray:6 3}"
+    ".tk-picture .oracle{stroke:currentColor;stroke-opacity:.7;fill:none;stroke-width:1.5;"
+    "stroke-dasharray:2 3}"
     ".tk-picture .few-dot{fill:var(--tk-few)}"
     ".tk-picture .many-dot{fill:var(--tk-many)}"
     ".tk-picture .bar{fill:var(--tk-few)}"
@@ -91,7 +97,7 @@ def curves() -> str:
             "few": utility.expected(np.sort(FEW)[::-1], MAX_K),
             "many": utility.expected(np.sort(MANY)[::-1], MAX_K),
         }
-        low = max(min(float(v[1:].min()) for v in values.values()), -3.0)
+        low = max(min(float(v[1:].min()) for v in values.values()), LOWEST_SHOWN)
         low, high = min(low, 0.0), max(float(v.max()) for v in values.values())
         drawn, x, y = panel(index, f"expected {utility.name}", low, high)
         for name, curve in values.items():
@@ -139,7 +145,36 @@ def lengths() -> str:
     return page(parts, 2, "How many users get which list length under four utilities")
 
 
-PICTURES = {"curves.svg": curves, "lengths.svg": lengths}
+def fixed() -> str:
+    """Mean realised utility of every fixed length on CiteULike-a, and what personal ones reach."""
+    figures = json.loads(MEASURED.read_text(encoding="utf-8"))["data_sets"]["citeulike"]
+    legend = (
+        ("many", "everybody the same length k"),
+        ("few", "personal lengths"),
+        ("oracle", "the Oracle, which knows the outcome"),
+    )
+    parts = []
+    for index, (name, words) in enumerate(legend):
+        left = LEFT + 205.0 * index
+        parts.append(element("path", d=f"M{fmt(left)} 14h26", class_=name))
+        parts.append(text(left + 32.0, 18.0, words))
+    for index, (utility, means) in enumerate(figures["over_seeds"].items()):
+        of_seeds = [run["fixed_curves"][utility][: MAX_K + 1] for run in figures["runs"]]
+        curve = np.mean(of_seeds, axis=0)
+        personal, oracle = means["personal"]["mean"], means["Oracle"]["mean"]
+        low = min(max(float(curve[1:].min()), LOWEST_SHOWN), 0.0)
+        drawn, x, y = panel(index, utility, low, max(oracle, 0.0))
+        ks = [k for k in range(1, MAX_K + 1) if curve[k] >= y.low]
+        drawn.append(polyline([(x(k), y(float(curve[k]))) for k in ks], "many"))
+        for level, class_ in ((personal, "few"), (oracle, "oracle")):
+            line_of = f"M{fmt(x(0))} {fmt(y(level))}H{fmt(x(MAX_K))}"
+            drawn.append(element("path", d=line_of, class_=class_))
+        parts += drawn
+    about = "Mean utility of every fixed list length, of personal lengths, and of the Oracle"
+    return page(parts, 2, about)
+
+
+PICTURES = {"curves.svg": curves, "lengths.svg": lengths, "fixed.svg": fixed}
 
 if __name__ == "__main__":
     for name, drawing in PICTURES.items():
