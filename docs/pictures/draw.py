@@ -149,13 +149,13 @@ def fixed() -> str:
     """Mean realised utility of every fixed length on CiteULike-a, and what personal ones reach."""
     figures = json.loads(MEASURED.read_text(encoding="utf-8"))["data_sets"]["citeulike"]
     legend = (
-        ("many", "everybody the same length k"),
+        ("many", "the same length for all"),
         ("few", "personal lengths"),
-        ("oracle", "the Oracle, which knows the outcome"),
+        ("oracle", "the Oracle"),
     )
     parts = []
     for index, (name, words) in enumerate(legend):
-        left = LEFT + 205.0 * index
+        left = LEFT + 230.0 * index
         parts.append(element("path", d=f"M{fmt(left)} 14h26", class_=name))
         parts.append(text(left + 32.0, 18.0, words))
     for index, (utility, means) in enumerate(figures["over_seeds"].items()):

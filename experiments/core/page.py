@@ -76,19 +76,19 @@ def front_page(text: str, result: dict[str, Any]) -> str:
 
 def figures_in_short(result: dict[str, Any]) -> str:
     """One table of means, and the seconds."""
-    rows, header = [], [""]
+    methods = {
+        OPPONENTS[0]: "one length for all, best in hindsight",
+        OPPONENTS[1]: "each user's best on validation",
+        PERSONAL: "personal",
+        ORACLE: "Oracle: each user's best on test",
+    }
+    rows = []
     for name, figures in result["data_sets"].items():
-        header += [f"{TITLES[name]}, {utility}" for utility in figures["over_seeds"]]
-    for method, label in (
-        (OPPONENTS[0], "the best single length, in hindsight"),
-        (OPPONENTS[1], "each user's best on validation"),
-        (PERSONAL, "**personal**"),
-        (ORACLE, "Oracle: each user's best on test"),
-    ):
-        row = [label]
-        for figures in result["data_sets"].values():
-            row += [f"{means[method]['mean']:.4f}" for means in figures["over_seeds"].values()]
-        rows.append(row)
+        for utility, means in figures["over_seeds"].items():
+            values = {method: f"{means[method]['mean']:.4f}" for method in methods}
+            values[PERSONAL] = f"**{values[PERSONAL]}**"
+            rows.append([f"{TITLES[name]}, {utility}", *values.values()])
+    header = ["", *methods.values()]
     parts = [
         "Mean realised utility on held-out interactions: scores from implicit's BPR with "
         f"{result['factors']} factors, 60/20/20 split at random, at most {result['max_k']} items, "
@@ -270,7 +270,7 @@ def exact_and_paper(result: dict[str, Any]) -> list[str]:
         "exact − paper",
         "smallest p",
         "users with another k",
-        "mean |difference in k|",
+        "mean distance of the two k",
         "largest",
         "largest difference of the expected curves",
     ]
