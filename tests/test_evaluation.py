@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 import topperk as tp
@@ -166,6 +169,82 @@ def test_one_user_has_no_interval(world: World) -> None:
     row = found.summary().row(0, named=True)
     assert row["mean"] == 0.0
     assert math.isnan(row["ci_low"])
+
+
+@pytest.fixture(scope="module")
+def pairs() -> dict[str, list[Any]]:
+    """Who took what, with ids that are strings and in no order of their own."""
+    rng = np.random.default_rng(3)
+    taken = rng.random((40, 60)) < 0.3
+    users, items = np.nonzero(taken)
+    names = [f"item {item:02d}" for item in rng.permutation(60)]
+    return {"user_id": (users + 100).tolist(), "item_id": [names[item] for item in items]}
+
+
+def common_pairs(*parts: tp.Interactions) -> int:
+    """How many pairs two bodies of interactions share, by their outside ids."""
+    return len(set.intersection(*(set(part.to_frame().rows()) for part in parts)))
+
+
+def test_a_model_of_another_split_is_refused_and_the_leak_is_counted(
+    pairs: dict[str, list[Any]], tmp_path: Path
+) -> None:
+    data = tp.read_interactions(pairs)
+    own, other = tp.split_random(data, seed=0), tp.split_random(data, seed=1)
+    rng = np.random.default_rng(0)
+    scores = tp.Dense(rng.normal(size=(data.n_users, data.n_items)), data.ids)
+    model = tp.PersonalizedK(tp.F1(), max_k=10).fit(scores, own)
+    model.save(tmp_path / "model")
+    leaked = sum(common_pairs(part, other.test) for part in (own.train, own.validation))
+    assert 0 < leaked < other.test.n_interactions
+    told = f"^{leaked} of the {other.test.n_interactions} test pairs were in training or validation"
+    for one in (model, tp.load(tmp_path / "model")):
+        assert tp.evaluate(one, scores, own).n_users > 0
+        with pytest.raises(InputError, match=f"{told} when 'personal' was fitted. Pass the split"):
+            tp.evaluate([tp.FixedK(3), one], scores, other)
+        with pytest.raises(InputError, match="'mine'"):
+            tp.evaluate({"mine": one}, scores, other)
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_what_was_seen_is_found_by_ids_whatever_the_codes(
+    pairs: dict[str, list[Any]], seed: int
+) -> None:
+    """Some users and items leave, others come, and so every code is another one."""
+    rng = np.random.default_rng(seed)
+    frame = pl.DataFrame(pairs)
+    rows = [frame.sample(fraction=0.6, seed=int(rng.integers(1000))) for _ in range(2)]
+    one, other = (
+        tp.split_random(tp.read_interactions(part), seed=int(rng.integers(1000))) for part in rows
+    )
+    items = frame["item_id"].unique().sort().to_list()
+    ids = tp.Ids.of(users=range(100, 140), items=items)
+    scores = tp.Dense(rng.normal(size=(40, len(items))), ids)
+    model = tp.FixedK(1).fit(scores, one, on_missing="skip")
+    for part in (*other.parts().values(), *one.parts().values()):
+        wanted = common_pairs(one.train, part) + common_pairs(one.validation, part)
+        assert model.n_seen(part) == wanted
+
+
+def test_a_model_of_the_same_parts_under_other_ids_is_judged_as_ever(
+    pairs: dict[str, list[Any]],
+) -> None:
+    """Parts that were written and read again know only the ids that stand in them."""
+    data = tp.read_interactions(pairs)
+    split = tp.split_random(data)
+    rng = np.random.default_rng(0)
+    scores = tp.Dense(rng.normal(size=(data.n_users, data.n_items)), data.ids)
+    model = tp.PersonalizedK(tp.F1(), max_k=10).fit(scores, split)
+    again = tp.split_given(split.train, split.validation, split.test.filter(min_per_user=4))
+    parts = tp.split_given(
+        *(
+            part.to_frame().sample(fraction=1.0, shuffle=True, seed=5)
+            for part in again.parts().values()
+        )
+    )
+    one, other = (tp.evaluate(model, scores, found) for found in (again, parts))
+    assert one.users.tolist() == other.users.tolist()
+    assert one.method("personal").k.tolist() == other.method("personal").k.tolist()
 
 
 def wrong_calls(world: World) -> list[tuple[Any, type[Exception], str]]:

@@ -48,15 +48,20 @@ class Alignment:
     items: IntArray
 
 
-def align(source: Ids, reference: Ids) -> Alignment:
-    """Relate the codes of a source to those of the reference."""
+def align(
+    source: Ids, reference: Ids, here: str = "the scores'", there: str = "the interactions'"
+) -> Alignment:
+    """Relate the codes of a source to those of the reference.
+
+    ``here`` and ``there`` say in messages whose ids the two are.
+    """
     if source is reference:
         users = np.arange(source.n_users, dtype=np.int32)
         items = np.arange(source.n_items, dtype=np.int32)
         return Alignment(users, items)
     return Alignment(
-        reference.users.codes(source.users.values, "the scores' users"),
-        source.items.codes(reference.items.values, "the interactions' items"),
+        reference.users.codes(source.users.values, f"{here} users"),
+        source.items.codes(reference.items.values, f"{there} items"),
     )
 
 
@@ -95,7 +100,7 @@ def _refuse(
     if unknown.any():
         name = index.name(int(np.argmax(unknown)))
         others = int(unknown.sum()) - 1
-        too = f" (nor are {others:,} others)" if others else ""
+        too = f" (nor {'is 1 other' if others == 1 else f'are {others:,} others'})" if others else ""
         raise IdError(
             f"{kind} {name} of {here} is not among {there}{too}. "
             f"Bring the two to the same {kind}s, or pass on_missing='skip'."
@@ -139,16 +144,16 @@ def candidate_blocks(
 
 
 def positions_in(
-    block: ScoreBlock, rows: IntArray, part: Part, alignment: Alignment
+    own: Part, rows: IntArray, part: Part, alignment: Alignment
 ) -> tuple[IntArray, OffsetArray]:
-    """Where a part's items stand among each user's own candidates, and each user's share."""
+    """Where a part's items stand among each user's own (a block's), and each user's share."""
     known = rows[rows >= 0]
     room = int((part.offsets[known + 1] - part.offsets[known]).sum())
     positions = np.empty(room, dtype=np.int32)
     offsets = np.empty(rows.size + 1, dtype=np.int64)
     positions_of(
-        block.items,
-        block.offsets,
+        own.items,
+        own.offsets,
         rows,
         part.offsets,
         part.items,

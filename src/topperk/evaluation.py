@@ -216,7 +216,7 @@ def evaluate(
 
     ``methods`` are fitted, or settings that are fitted here; a mapping gives them names of your
     own. ``utility`` is what lists are judged by: that of the first method that has one, unless it
-    is given.
+    is given. InputError where a method was fitted with pairs that are tested here.
 
     >>> from topperk import F1, FixedK, OracleK, PersonalizedK
     >>> from topperk.datasets.simulated import simulate_world
@@ -228,7 +228,11 @@ def evaluate(
     """
     if not 0.0 < confidence < 1.0:
         raise SettingError(f"confidence is {confidence}. Give a share between 0 and 1.")
-    fitted = _fitted(methods, scores, split, on_missing, progress)
+    given = _listed(methods)
+    for name, one in given:
+        if isinstance(one, FittedK):
+            _refuse_seen(one.name if name is None else name, one, split)
+    fitted = _fitted(given, scores, split, on_missing, progress)
     if utility is None:
         utility = next((one.utility for one in fitted.values() if one.utility is not None), None)
     if utility is None:
@@ -313,34 +317,52 @@ def usual_methods(
     }
 
 
+def _listed(methods: Methods) -> list[tuple[str | None, ChoiceOfK | FittedK]]:
+    """Every method, with the name that a mapping gives it."""
+    if isinstance(methods, (ChoiceOfK, FittedK)):
+        methods = [methods]
+    named = methods.items() if isinstance(methods, Mapping) else ((None, one) for one in methods)
+    given: list[tuple[str | None, ChoiceOfK | FittedK]] = list(named)
+    for _, one in given:
+        if not isinstance(one, (ChoiceOfK, FittedK)):
+            raise SettingError(
+                f"a method to evaluate is a {type(one).__name__}. Give fitted models, or settings "
+                "such as PersonalizedK(F1()) and FixedK(10)."
+            )
+    if not given:
+        raise SettingError("there is no method to evaluate. Give one or more.")
+    return given
+
+
+def _refuse_seen(name: str, one: FittedK, split: Split) -> None:
+    """InputError where a method has learnt from what it is to be judged by."""
+    n_seen = one.n_seen(split.test)
+    if n_seen:
+        raise InputError(
+            f"{n_seen:,} of the {split.test.n_interactions:,} test pairs were in training or "
+            f"validation when {name!r} was fitted. Pass the split, or the parts and options, that "
+            "it was fitted with."
+        )
+
+
 def _fitted(
-    methods: Methods,
+    given: Iterable[tuple[str | None, ChoiceOfK | FittedK]],
     scores: ScoreSource,
     split: Split,
     on_missing: OnMissing,
     progress: Progress | None,
 ) -> dict[str, FittedK]:
     """Every method fitted, by its name."""
-    if isinstance(methods, (ChoiceOfK, FittedK)):
-        methods = [methods]
-    named = methods.items() if isinstance(methods, Mapping) else ((None, one) for one in methods)
     fitted: dict[str, FittedK] = {}
-    for name, one in named:
+    for name, one in given:
         if isinstance(one, ChoiceOfK):
             one = one.fit(scores, split, on_missing=on_missing, progress=progress)
-        elif not isinstance(one, FittedK):
-            raise SettingError(
-                f"a method to evaluate is a {type(one).__name__}. Give fitted models, or settings "
-                "such as PersonalizedK(F1()) and FixedK(10)."
-            )
         name = one.name if name is None else name
         if name in fitted:
             raise SettingError(
                 f"two methods are called {name!r}. Give a mapping of names to methods."
             )
         fitted[name] = one
-    if not fitted:
-        raise SettingError("there is no method to evaluate. Give one or more.")
     return fitted
 
 

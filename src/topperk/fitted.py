@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from topperk._blocks import Alignment, OnMissing, align, candidate_blocks
+from topperk._blocks import Alignment, OnMissing, align, candidate_blocks, positions_in
 from topperk._frames import from_polars
 from topperk._kernels.arrays import AnyFloatArray, FloatArray, IntArray, OffsetArray
 from topperk._outcomes import top_of_block
@@ -116,6 +116,12 @@ class FittedK:
     def fixed_k(self) -> int | None:
         """The length where everybody gets the same one."""
         return self.min_k if self.utility is None and self.min_k == self.max_k else None
+
+    def n_seen(self, part: Interactions) -> int:
+        """How many of these pairs were in training or validation when the method was fitted."""
+        alignment = align(self.ids, part.ids, "the model's")
+        _, offsets = positions_in(self.seen, alignment.rows, part, alignment)
+        return int(offsets[-1])
 
     def sizes(
         self,
