@@ -122,6 +122,18 @@ def test_min_k_zero_lets_an_empty_list_be_the_best_single_one(world: World) -> N
     assert mine.realised.mean() > at_least_one.method("personal").realised.mean()
 
 
+@pytest.mark.parametrize("setting", [tp.PersonalizedK, tp.ValidationK, tp.OracleK])
+def test_any_method_with_a_utility_says_what_lists_are_worth(world: World, setting: Any) -> None:
+    """And from which length on the best single one is sought."""
+    dear = tp.NetGain(gain=1.0, cost=5.0)
+    methods = {"fixed": tp.FixedK(5), "own": setting(dear, 0, 20), "F1": tp.OracleK(tp.F1(), 1, 20)}
+    found = tp.evaluate(methods, world.scores, world.split)
+    assert found.utility == dear
+    assert (found.min_k, found.best_fixed_k) == (0, 0)
+    given = tp.evaluate(methods, world.scores, world.split, tp.F1())
+    assert given.utility == tp.F1()
+
+
 def test_frames_have_a_row_for_each_of_what_they_tell(world: World) -> None:
     found = tp.evaluate(tp.usual_methods(tp.TP(), max_k=10), world.scores, world.split)
     assert found.per_user().height == found.n_users * len(found.methods)

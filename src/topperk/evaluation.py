@@ -233,14 +233,18 @@ def evaluate(
         if isinstance(one, FittedK):
             _refuse_seen(one.name if name is None else name, one, split)
     fitted = _fitted(given, scores, split, on_missing, progress)
+    # Val-k and the Oracle are tables of lengths once they are fitted: their settings hold more.
+    aims = [
+        (getattr(setting, "utility", one.utility), one.min_k)
+        for (_, setting), one in zip(given, fitted.values(), strict=True)
+    ]
     if utility is None:
-        utility = next((one.utility for one in fitted.values() if one.utility is not None), None)
+        utility = next((aim for aim, _ in aims if aim is not None), None)
     if utility is None:
         raise SettingError(
             "none of the methods says what lists are worth. Pass utility=, such as utility=F1()."
         )
     max_k = max(one.max_k for one in fitted.values())
-    personal = [one.min_k for one in fitted.values() if one.utility is not None]
     alignment = align_whole(scores, split.ids, on_missing)
     n_test = split.test.counts_per_user()
     known = np.flatnonzero(alignment.rows >= 0).astype(np.int32)
@@ -285,7 +289,7 @@ def evaluate(
             for name, k in lengths_of.items()
         ),
         n_without_test=known.size - judged.size,
-        min_k=min(personal, default=1),
+        min_k=min((min_k for aim, min_k in aims if aim is not None), default=1),
         confidence=confidence,
     )
 
