@@ -327,7 +327,7 @@ ROWS: list[Bad] = [
         "a score is missing",
         at(23, "score", None),
         ScoreError,
-        r"score of item 3 for user 'u01' is NaN\. Give a finite score",
+        r"score of item 3 for user 'u01' is missing\. Give a finite score",
     ),
     bad_candidates(
         "a score is plus infinity",
@@ -521,7 +521,7 @@ ROWS: list[Bad] = [
         "the scores lack users",
         lambda frame: frame.filter(pl.col("user_id") > "u01"),
         IdError,
-        r"user 'u00' of the interactions is not among the scores \(nor are 1 others\)\. Bring",
+        r"user 'u00' of the interactions is not among the scores \(nor is 1 other\)\. Bring",
     ),
     bad_factors(
         "the scores have an item too many",
@@ -709,6 +709,33 @@ ROWS: list[Bad] = [
         "table.xlsx",
         lambda place: b"PK",
         r"the suffix '\.xlsx' of table\.xlsx is not known\. Use one of \.csv",
+        FileFormatError,
+    ),
+    Bad(
+        "no such folder",
+        lambda place: tp.read_interactions("nofolder"),
+        lambda place: fit("nofolder", "factors.npz"),
+        FileFormatError,
+        r"there is no file or folder nofolder \(seen from .*\)\. Check the path",
+    ),
+    Bad(
+        "a folder for a table of scores",
+        lambda place: tp.load_scores("parts"),
+        lambda place: fit("parts", "parts"),
+        FileFormatError,
+        r"parts is a folder\. Name one file in it",
+    ),
+    *bad_file(
+        "semicolons.csv",
+        lambda place: b"user_id;item_id;score\n1;2;0.5\n",
+        r"semicolons\.csv has the one column 'user_id;item_id;score': the separator seems to be "
+        r"';'\. Separate the columns by commas",
+        ColumnError,
+    ),
+    *bad_file(
+        "movielens.dat",
+        lambda place: b"1::1193::5::978300760\n1::661::3::978302109\n",
+        r"movielens\.dat separates its columns by '::', as MovieLens does\. Make it a CSV: ",
         FileFormatError,
     ),
     Bad(

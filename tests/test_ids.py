@@ -125,7 +125,9 @@ def test_names_quote_strings_and_leave_integers_bare() -> None:
 BAD: list[tuple[Any, str]] = [
     ([], "there are none. Give"),
     ([1, None], "1 of 2 ids are missing, the first in row 2. Drop"),
-    (["a", "b", "a", "b"], "'a' is given more than once, and so are 1 others"),
+    (["a", "b", "a"], "'a' is given more than once. Give"),
+    (["a", "b", "a", "b"], "'a' is given more than once, and so is 1 other. Give"),
+    ([1, 2, 3, 1, 2, 3], "1 is given more than once, and so are 2 others. Give"),
     ([1, "a"], "ids of the types int, str are mixed. Cast"),
     ([1.5], "decimal numbers .* Cast them"),
     ([1.0, float("nan")], "1 of 2 ids are NaN, the first in row 2"),

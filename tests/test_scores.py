@@ -547,7 +547,7 @@ def candidates_of(**changed: Any) -> Candidates:
         (lambda: candidates_of(score=["1", "2", "3"]), ScoreError, "not numbers.*score="),
         (lambda: candidates_of(score=[True, False, True]), ScoreError, "not numbers"),
         (lambda: candidates_of(score=[1.0, np.nan, 1.0]), ScoreError, "item 10 for user 'a' is N"),
-        (lambda: candidates_of(score=[1.0, None, 1.0]), ScoreError, "item 10 for user 'a' is NaN"),
+        (lambda: candidates_of(score=[1.0, None, 1.0]), ScoreError, "item 10 for user 'a' is missing"),
         (lambda: candidates_of(score=[np.inf, 1.0, 1.0]), ScoreError, "item 20 for .* 'b' is plus"),
         (lambda: candidates_of(user_id=["b", None, "b"]), IdError, "1 of 3 ids are missing"),
         (lambda: candidates_of(item_id=[1.5, 2.0, 3.0]), IdError, "decimal numbers"),

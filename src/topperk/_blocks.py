@@ -100,7 +100,9 @@ def _refuse(
     if unknown.any():
         name = index.name(int(np.argmax(unknown)))
         others = int(unknown.sum()) - 1
-        too = f" (nor {'is 1 other' if others == 1 else f'are {others:,} others'})" if others else ""
+        too = (
+            f" (nor {'is 1 other' if others == 1 else f'are {others:,} others'})" if others else ""
+        )
         raise IdError(
             f"{kind} {name} of {here} is not among {there}{too}. "
             f"Bring the two to the same {kind}s, or pass on_missing='skip'."

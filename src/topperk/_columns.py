@@ -32,6 +32,7 @@ _ALIASES: Mapping[str, tuple[str, ...]] = {
 }
 _RECBOLE_TYPE = re.compile(r":(token|float)(_seq)?$")
 _SHOWN_COLUMNS = 12
+_SEPARATORS = ("::", ";", "\t", "|", ",")
 _LARGEST = 2**63 - 1
 
 
@@ -120,6 +121,7 @@ def find_column(
         if columns.count(named) > 1:
             raise ColumnError(f"{what} has {named!r} twice. Rename or drop one of the columns.")
         if named not in columns:
+            _refuse_unseparated(columns, what)
             raise ColumnError(
                 f"{what} has no column {named!r}{_nearest([named], columns)}. "
                 f"Its columns are {_listed(columns)}."
@@ -137,6 +139,7 @@ def find_column(
             return meant[0]
     if not required:
         return None
+    _refuse_unseparated(columns, what)
     raise ColumnError(
         f"{what} has no column for {role}{_nearest([role, *aliases], columns)}. "
         f"Its columns are {_listed(columns)}; name one: {role}=..."
@@ -258,6 +261,18 @@ def _refuse_nulls(values: pl.Series, what: str) -> None:
 def _bare(name: str) -> str:
     """A column name without what libraries write differently."""
     return re.sub(r"[\s_\-]", "", _RECBOLE_TYPE.sub("", name.strip().lstrip("\ufeff").lower()))
+
+
+def _refuse_unseparated(columns: Sequence[str], what: str) -> None:
+    """ColumnError where the only column is a whole line, whose separator was not understood."""
+    if len(columns) != 1:
+        return
+    separator = next((mark for mark in _SEPARATORS if mark in columns[0]), None)
+    if separator is not None:
+        raise ColumnError(
+            f"{what} has the one column {columns[0]!r}: the separator seems to be {separator!r}. "
+            "Separate the columns by commas (.csv) or by tabs (.tsv)."
+        )
 
 
 def _nearest(wanted: Sequence[str], columns: Sequence[str]) -> str:

@@ -71,9 +71,9 @@ def plain_ids(index: IdIndex, what: str) -> npt.NDArray[Any]:
     return values.astype(np.str_)
 
 
-def invalid_score(value: float, user: str, item: str) -> ScoreError:
-    """The error for a NaN or plus infinity."""
-    found = "NaN" if np.isnan(value) else "plus infinity"
+def invalid_score(value: float | None, user: str, item: str) -> ScoreError:
+    """The error for a score that is not there (None), NaN or plus infinity."""
+    found = "missing" if value is None else "NaN" if np.isnan(value) else "plus infinity"
     return ScoreError(
         f"the score of item {item} for user {user} is {found}. "
         "Give a finite score, or minus infinity if the item is not to be recommended."

@@ -57,8 +57,9 @@ def open_file(path: str | os.PathLike[str], what: str) -> Table:
     FileFormatError where the file is missing, a folder, empty, or not what its suffix says.
     """
     place = Path(path)
-    form, packed = _form_of(place, what)
     head = _head(place, what)
+    _refuse_double_colons(head, place, what)
+    form, packed = _form_of(place, what)
     source: TableSource = place
     if packed:
         source = _unpacked(place, head, what)
@@ -178,7 +179,8 @@ def _head(path: Path, what: str) -> bytes:
         raise FileFormatError(f"{what}: {path} is a folder. Name one file in it.") from error
     except FileNotFoundError as error:
         raise FileFormatError(
-            f"{what}: there is no file {path} (seen from {Path.cwd()}). Check the path."
+            f"{what}: there is no file {'' if path.suffix else 'or folder '}{path} "
+            f"(seen from {Path.cwd()}). Check the path."
         ) from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
@@ -223,6 +225,15 @@ def _refuse_foreign(head: bytes, form: Form, packed: bool, path: Path, what: str
             hint = "Text must be UTF-8."
         raise FileFormatError(
             f"{what}: {path} is named as {form}, but{inside} it is {looks}. {hint}"
+        )
+
+
+def _refuse_double_colons(head: bytes, path: Path, what: str) -> None:
+    """FileFormatError for MovieLens' own .dat files, which have no line of names either."""
+    if path.suffix.lower() == ".dat" and b"::" in head.partition(b"\n")[0]:
+        raise FileFormatError(
+            f"{what}: {path} separates its columns by '::', as MovieLens does. Make it a CSV: "
+            f"(echo user_id,item_id,rating,timestamp; sed 's/::/,/g' {path}) > {path.stem}.csv."
         )
 
 

@@ -68,9 +68,11 @@ class IdIndex:
             raise IdError(f"{what}: there are none. Give at least one.")
         if plain.n_unique() < len(plain):
             repeated = plain.filter(plain.is_duplicated())
+            others = repeated.n_unique() - 1
+            too = f", and so {'is 1 other' if others == 1 else f'are {others:,} others'}"
             raise IdError(
-                f"{what}: {repeated[0]!r} is given more than once, and so are "
-                f"{repeated.n_unique() - 1} others. Give each id once."
+                f"{what}: {repeated[0]!r} is given more than once{too if others else ''}. "
+                "Give each id once."
             )
         return cls(plain.rechunk(), _outside_type(given))
 

@@ -288,7 +288,9 @@ class Candidates:
         bad = first_invalid(values)
         if bad >= 0:
             raise invalid_score(
-                values[bad], users.name(int(user_codes[bad])), items.name(int(item_codes[bad]))
+                None if column[bad] is None else values[bad],
+                users.name(int(user_codes[bad])),
+                items.name(int(item_codes[bad])),
             )
         order = np.lexsort((item_codes, user_codes))
         user_codes, item_codes = user_codes[order], item_codes[order]
