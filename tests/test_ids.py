@@ -122,6 +122,12 @@ def test_names_quote_strings_and_leave_integers_bare() -> None:
     assert IdIndex.from_values([7], "ids").name(0) == "7"
 
 
+@given(ID_LISTS)
+def test_the_text_of_an_id_is_the_id_itself(values: list[Any]) -> None:
+    ids = IdIndex.sorted_from(values, "ids")
+    assert [ids.text(code) for code in range(len(ids))] == [str(value) for value in ids.values]
+
+
 BAD: list[tuple[Any, str]] = [
     ([], "there are none. Give"),
     ([1, None], "1 of 2 ids are missing, the first in row 2. Drop"),

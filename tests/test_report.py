@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import html
 import itertools
 import math
 import os
@@ -20,7 +21,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import topperk as tp
+from topperk.datasets.simulated import World, simulate_world
 from topperk.edges import report_words
+from topperk.edges.explaining import report_of
+from topperk.edges.measuring import measure
 from topperk.edges.report import (
     ItemExample,
     MethodRow,
@@ -412,6 +417,40 @@ def test_a_failed_write_leaves_the_old_report(
 def test_content_checks_itself(make: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
         make()
+
+
+# --- from a model to a report --------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    return simulate_world(n_users=60, n_items=80, seed=2)
+
+
+def test_ids_are_shown_as_they_are_called(world: World, tmp_path: Path) -> None:
+    """Apostrophes, quotes and backslashes are part of a name."""
+    users = [f"{'O`Brien' if user % 2 else ''}'{user}'\"s \\" for user in range(60)]
+    items = [f"'{item}'s-Hertogenbosch" for item in range(80)]
+    ids = tp.Ids.of(users=users, items=items)
+    scores = tp.Factors(
+        world.user_vectors, world.item_vectors, ids, world.user_biases, world.item_biases
+    )
+    parts = [
+        {
+            "user_id": [users[user] for user in part.user_codes()],
+            "item_id": [items[item] for item in part.items],
+        }
+        for part in world.split.parts().values()
+    ]
+    split = tp.split_given(*parts)
+    model = tp.PersonalizedK(tp.F1(), max_k=5).fit(scores, split, on_missing="skip")
+    measured = measure(model, scores, split, [tp.F1()], on_missing="skip")
+    data = report_of(measured, scores, split, title="Names", subtitle="")
+    assert {user.user for user in data.users} <= set(users)
+    assert {item.label for user in data.users for item in user.items} <= set(items)
+    write_report(tmp_path / "report.html", data)
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert all(html.escape(user.user) in text for user in data.users)
 
 
 # --- in a browser -----------------------------------------------------------------------------

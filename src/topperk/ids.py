@@ -153,6 +153,10 @@ class IdIndex:
         """The id of a code as messages show it: strings in quotes, integers bare."""
         return repr(self.values[int(code)])
 
+    def text(self, code: int) -> str:
+        """The id of a code as readers know it: without quotes, and nothing escaped."""
+        return str(self.values[int(code)])
+
     def union(self, other: IdIndex, what: str) -> IdIndex:
         """The ids of both, ascending; IdError where one holds strings and the other integers."""
         if self == other and self.values.is_sorted():

@@ -175,7 +175,7 @@ def _examples(
         items = tuple(
             ItemExample(
                 rank + 1,
-                scores.ids.items.name(int(item)).strip("'"),
+                scores.ids.items.text(int(item)),
                 float(probabilities[rank]),
                 int(item) in relevant,
             )
@@ -187,7 +187,7 @@ def _examples(
             true = true_curves(world, part.users, part.items, tables)[0]
         examples.append(
             UserExample(
-                user=scores.ids.users.name(int(part.users[0])).strip("'"),
+                user=scores.ids.users.text(int(part.users[0])),
                 headline=_headline(int(part.k[0]), part.expected_relevant[0], probabilities[:n]),
                 k=int(part.k[0]),
                 expected_curve=part.curves[0],
