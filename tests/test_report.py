@@ -10,7 +10,7 @@ import os
 import re
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
@@ -425,6 +425,37 @@ def test_content_checks_itself(make: Any, words: str) -> None:
 @pytest.fixture(scope="module")
 def world() -> World:
     return simulate_world(n_users=60, n_items=80, seed=2)
+
+
+def report_for(
+    model: tp.FittedK, scores: Any, split: tp.Split, utilities: Sequence[tp.Utility], **more: Any
+) -> ReportData:
+    measured = measure(model, scores, split, utilities)
+    return report_of(measured, scores, split, title="A model", subtitle="", **more)
+
+
+@pytest.mark.parametrize("own", [tp.PDCG(), tp.NDCG(), tp.NetGain(1, 0.3), tp.F1()], ids=repr)
+def test_the_three_users_have_the_lists_that_the_model_gives(
+    world: World, tmp_path: Path, own: tp.Utility
+) -> None:
+    model = tp.PersonalizedK(own, min_k=0, max_k=30).fit(world.scores, world.split)
+    data = report_for(model, world.scores, world.split, [tp.F1(), own])
+    k = dict(model.sizes(world.scores).select("user_id", "k").iter_rows())
+    assert [user.k for user in data.users] == [k[user.user] for user in data.users]
+    other = dict(model.for_utility(tp.F1()).sizes(world.scores).select("user_id", "k").iter_rows())
+    assert own == tp.F1() or k != other
+    write_report(tmp_path / "report.html", data)
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert f"Three users, and where their lists for {own.name} end" in text
+
+
+def test_lists_for_another_utility_than_the_models_are_called_so(world: World) -> None:
+    model = tp.PersonalizedK(tp.PDCG(), min_k=0, max_k=30).fit(world.scores, world.split)
+    data = report_for(model, world.scores, world.split, [tp.TP(), tp.F1()])
+    sizes = model.for_utility(tp.TP()).sizes(world.scores)
+    k = dict(sizes.select("user_id", "k").iter_rows())
+    assert data.users_utility == "TP"
+    assert [user.k for user in data.users] == [k[user.user] for user in data.users]
 
 
 def test_ids_are_shown_as_they_are_called(world: World, tmp_path: Path) -> None:

@@ -87,9 +87,10 @@ def report_of(
 
 
 def _leading(measured: Measured) -> Utility:
-    """F1 where it is among the utilities, since its best lengths lie in between; else the first."""
+    """What the model chooses lengths for, where that is among the utilities; else the first."""
     utilities = [found.utility for found in measured.evaluations]
-    return next((one for one in utilities if one.name == "F1"), utilities[0])
+    own = measured.model.utility
+    return next((one for one in utilities if own and one.name == own.name), utilities[0])
 
 
 def _section(found: Evaluation) -> UtilitySection:

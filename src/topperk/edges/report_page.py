@@ -72,6 +72,7 @@ def _utilities(utilities: Sequence[UtilitySection]) -> str:
     lead = "How long the personal lists are, and what any one length for everybody is worth."
     if len(panels) == 1:
         return markup.section("Why one length does not fit all", lead, *panels)
+    lead = f"{lead} Each utility has personal lists of its own."
     picks = [
         element(
             "input",
@@ -186,8 +187,18 @@ def _users(users: Sequence[UserExample], utility: str) -> str:
     )
     amount = {1: "One user", 2: "Two users", 3: "Three users"}.get(len(users), "Some users")
     kind = "three" if len(users) >= 3 else "two"
+    lists = " ".join(
+        filter(
+            None,
+            (
+                "the list" if len(users) == 1 else "their lists",
+                f"for {utility}" if utility else "",
+                "ends" if len(users) == 1 else "end",
+            ),
+        )
+    )
     return markup.section(
-        f"{amount}, and where {'the list ends' if len(users) == 1 else 'their lists end'}",
+        f"{amount}, and where {lists}",
         lead,
         markup.legend(*legend),
         element("div", *cards, class_=f"row {kind}"),
