@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 import topperk as tp
 from topperk.datasets.simulated import World, simulate_world
 from topperk.edges import report_words
-from topperk.edges.explaining import report_of
+from topperk.edges.explaining import meaning_of, report_of
 from topperk.edges.measuring import measure
 from topperk.edges.report import (
     ItemExample,
@@ -40,6 +40,7 @@ from topperk.edges.report import (
 )
 from topperk.edges.svg import nice_ticks, number, percent, spread
 from topperk.errors import InputError, StorageError
+from topperk.utility import utility_named
 
 CHROMIUM = Path(os.environ.get("TOPPERK_CHROMIUM", "/usr/bin/chromium"))
 MEANINGS = {
@@ -456,6 +457,20 @@ def test_lists_for_another_utility_than_the_models_are_called_so(world: World) -
     k = dict(sizes.select("user_id", "k").iter_rows())
     assert data.users_utility == "TP"
     assert [user.k for user in data.users] == [k[user.user] for user in data.users]
+
+
+def test_every_utility_of_ours_is_explained_with_its_numbers() -> None:
+    plain = [utility_named(name) for name in ("ndcg", "pdcg", "f1", "tp", "precision", "recall")]
+    strange = [tp.DCG(), tp.FBeta(2), tp.FBeta(0.5), tp.NetGain(1.5, 0.25), tp.NetGain(3, 0.25)]
+    meanings = {meaning_of(one) for one in (*plain, *strange)}
+    assert len(meanings) == len(plain) + len(strange)
+    assert "A utility of your own." not in meanings
+    assert "0.5 times" in meaning_of(tp.FBeta(0.5))
+    assert "brings 1.5, and every other one costs 0.25" in meaning_of(tp.NetGain(1.5, 0.25))
+
+
+def test_a_utility_of_ones_own_is_not_explained_by_its_name() -> None:
+    assert meaning_of(tp.Custom("F1", discount=[1.0, 0.5])) == "A utility of your own."
 
 
 def test_ids_are_shown_as_they_are_called(world: World, tmp_path: Path) -> None:

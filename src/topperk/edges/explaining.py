@@ -28,19 +28,21 @@ from topperk.evaluation import PERSONAL, Evaluation
 from topperk.reliability import Reliability
 from topperk.scores import ScoreSource
 from topperk.split import Split
-from topperk.utility import Utility
+from topperk.utility import DCG, NDCG, PDCG, TP, FBeta, NetGain, Precision, Recall, Utility
 
-MEANINGS = {
-    "NDCG": "Relevant items count more the higher they stand; 1 is the best possible order for a "
+SHARES = (
+    "The balance of two shares: how much of the list is relevant, and how much of what is relevant "
+    "is in the list."
+)
+MEANINGS: dict[type[Utility], str] = {
+    NDCG: "Relevant items count more the higher they stand; 1 is the best possible order for a "
     "list of that length.",
-    "PDCG": "Relevant items count more the higher they stand, and every other item shown costs as "
+    PDCG: "Relevant items count more the higher they stand, and every other item shown costs as "
     "much as a relevant one would bring in its place.",
-    "F1": "The balance of two shares: how much of the list is relevant, and how much of what is "
-    "relevant is in the list.",
-    "TP": "The share of hits among the most that a list of this length could have.",
-    "Precision": "The share of the list that is relevant.",
-    "Recall": "The share of what is relevant that is in the list.",
-    "DCG": "Relevant items count more the higher they stand; nothing is subtracted.",
+    TP: "The share of hits among the most that a list of this length could have.",
+    Precision: "The share of the list that is relevant.",
+    Recall: "The share of what is relevant that is in the list.",
+    DCG: "Relevant items count more the higher they stand; nothing is subtracted.",
 }
 # Where the three users stand when all are ordered by the length of their list.
 PLACES = (0.12, 0.5, 0.88)
@@ -93,6 +95,20 @@ def _leading(measured: Measured) -> Utility:
     return next((one for one in utilities if own and one.name == own.name), utilities[0])
 
 
+def meaning_of(utility: Utility) -> str:
+    """What a utility rewards, in a sentence or two."""
+    if isinstance(utility, FBeta):
+        if utility.beta == 1.0:
+            return SHARES
+        return f"{SHARES} The second counts {utility.beta:g} times as much as the first."
+    if isinstance(utility, NetGain):
+        return (
+            f"Every relevant item in the list brings {utility.gain:g}, and every other one costs "
+            f"{utility.cost:g}."
+        )
+    return MEANINGS.get(type(utility), "A utility of your own.")
+
+
 def _section(found: Evaluation) -> UtilitySection:
     summary = to_polars(found.summary(), "the summary")[0].rows_by_key(
         "method", unique=True, named=True
@@ -104,7 +120,7 @@ def _section(found: Evaluation) -> UtilitySection:
     personal, oracle = found.method(PERSONAL), found.method(ORACLE)
     return UtilitySection(
         name=found.utility.name,
-        meaning=MEANINGS.get(found.utility.name, "A utility of your own."),
+        meaning=meaning_of(found.utility),
         fixed_curve=found.fixed_curve,
         methods=tuple(
             MethodRow(
