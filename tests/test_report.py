@@ -12,6 +12,7 @@ import struct
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from hypothesis import strategies as st
 import topperk as tp
 from topperk.datasets.simulated import World, simulate_world
 from topperk.edges import report_words
+from topperk.edges.demo import WHY_LOW, are_low, run_demo
 from topperk.edges.explaining import meaning_of, report_of
 from topperk.edges.measuring import measure
 from topperk.edges.report import (
@@ -497,6 +499,26 @@ def test_ids_are_shown_as_they_are_called(world: World, tmp_path: Path) -> None:
     write_report(tmp_path / "report.html", data)
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert all(html.escape(user.user) in text for user in data.users)
+
+
+@pytest.mark.parametrize("lower", [0.05, -0.05])
+def test_estimates_are_low_where_all_of_them_are(lower: float) -> None:
+    true = np.array([0.0, 0.3, 0.2])
+    truth = (TruthCurve("F1", 0.05, true - lower, true), TruthCurve("TP", 0.1, true - 0.1, true))
+    assert are_low(truth) == (lower > 0)
+
+
+def test_the_demo_says_why_its_estimates_are_low(tmp_path: Path) -> None:
+    measured, path = run_demo(tmp_path, n_users=100, n_items=300, seed=0, progress=None)
+    assert are_low(measured.truth)
+    assert html.escape(WHY_LOW) in path.read_text(encoding="utf-8")
+
+
+def test_a_note_on_the_estimates_stands_with_them(tmp_path: Path) -> None:
+    write_report(tmp_path / "report.html", replace(simulated_report(), truth_note=WHY_LOW))
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    found = text.index(html.escape(WHY_LOW))
+    assert text.index("How close the estimate is to the truth") < found
 
 
 # --- in a browser -----------------------------------------------------------------------------

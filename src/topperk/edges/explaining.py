@@ -57,6 +57,7 @@ def report_of(
     subtitle: str,
     facts: Sequence[tuple[str, str]] = (),
     world: World | None = None,
+    truth_note: str = "",
 ) -> ReportData:
     """The whole report; ``facts`` come after those that every report has."""
     leading = _leading(measured)
@@ -85,6 +86,7 @@ def report_of(
         users=_examples(measured, evaluation, leading, scores, split, world),
         estimated_vs_true=measured.truth,
         users_utility=leading.name,
+        truth_note=truth_note,
     )
 
 

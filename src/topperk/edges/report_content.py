@@ -252,7 +252,8 @@ class TruthCurve:
 class ReportData:
     """A whole report. ``facts`` are pairs of label and value; the first utility leads.
 
-    ``users_utility`` names the utility whose curves the user examples show ("" says nothing).
+    ``users_utility`` names the utility that the user examples' lists are chosen for, and
+    ``truth_note`` says why the estimates lie where they lie ("" says nothing).
     """
 
     title: str
@@ -263,6 +264,7 @@ class ReportData:
     users: tuple[UserExample, ...] = ()
     estimated_vs_true: tuple[TruthCurve, ...] = ()
     users_utility: str = ""
+    truth_note: str = ""
 
     def __post_init__(self) -> None:
         _keep(self, "facts", tuple((str(label), str(value)) for label, value in self.facts))

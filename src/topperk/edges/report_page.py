@@ -42,7 +42,7 @@ def page(data: ReportData) -> str:
         _utilities(data.utilities),
         _users(data.users, data.users_utility),
         _reliability(data.reliability),
-        _truth(data.estimated_vs_true),
+        _truth(data.estimated_vs_true, data.truth_note),
     ]
     first = data.utilities[0]
     support = " ".join(
@@ -265,7 +265,7 @@ def _reliability(section: ReliabilitySection | None) -> str:
     )
 
 
-def _truth(curves: Sequence[TruthCurve]) -> str:
+def _truth(curves: Sequence[TruthCurve], note: str) -> str:
     if not curves:
         return ""
     figures = []
@@ -303,8 +303,8 @@ def _truth(curves: Sequence[TruthCurve]) -> str:
         )
     lead = (
         "This world is simulated, so the true probabilities are known. The curves are means over "
-        "users of expected utility by list length."
-    )
+        f"users of expected utility by list length. {note}"
+    ).strip()
     legend = markup.legend(("line personal", "estimated"), ("band", "true"))
     return markup.section(
         "How close the estimate is to the truth",
