@@ -443,6 +443,7 @@ def test_the_three_users_have_the_lists_that_the_model_gives(
 ) -> None:
     model = tp.PersonalizedK(own, min_k=0, max_k=30).fit(world.scores, world.split)
     data = report_for(model, world.scores, world.split, [tp.F1(), own])
+    assert data.subtitle == ""
     k = dict(model.sizes(world.scores).select("user_id", "k").iter_rows())
     assert [user.k for user in data.users] == [k[user.user] for user in data.users]
     other = dict(model.for_utility(tp.F1()).sizes(world.scores).select("user_id", "k").iter_rows())
@@ -457,6 +458,7 @@ def test_lists_for_another_utility_than_the_models_are_called_so(world: World) -
     data = report_for(model, world.scores, world.split, [tp.TP(), tp.F1()])
     sizes = model.for_utility(tp.TP()).sizes(world.scores)
     k = dict(sizes.select("user_id", "k").iter_rows())
+    assert "for PDCG; here lengths are chosen anew for TP and F1." in data.subtitle
     assert data.users_utility == "TP"
     assert [user.k for user in data.users] == [k[user.user] for user in data.users]
 

@@ -77,7 +77,7 @@ def report_of(
     )
     return ReportData(
         title=title,
-        subtitle=subtitle,
+        subtitle=" ".join(filter(None, (subtitle, _chosen_anew(measured)))),
         facts=(*common, *facts, *machine),
         utilities=tuple(_section(found) for found in measured.evaluations),
         reliability=ReliabilitySection(
@@ -95,6 +95,17 @@ def _leading(measured: Measured) -> Utility:
     utilities = [found.utility for found in measured.evaluations]
     own = measured.model.utility
     return next((one for one in utilities if own and one.name == own.name), utilities[0])
+
+
+def _chosen_anew(measured: Measured) -> str:
+    """A sentence where none of the lists are those that the model itself would give."""
+    names = [found.utility.name for found in measured.evaluations]
+    own = measured.model.utility
+    if own is None or own.name in names:
+        return ""
+    return (
+        f"The model chooses for {own.name}; here lengths are chosen anew for {' and '.join(names)}."
+    )
 
 
 def meaning_of(utility: Utility) -> str:
