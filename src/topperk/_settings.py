@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -20,6 +22,19 @@ def check_finite(name: str, value: object) -> None:
     number = isinstance(value, (int, float, np.integer, np.floating))
     if isinstance(value, bool) or not number or not math.isfinite(value):  # type: ignore[arg-type]
         raise SettingError(f"{name} is {value!r}. Give a finite number, or leave it out.")
+
+
+def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
+    """SettingError unless the value is one of the words to choose from."""
+    if not isinstance(value, str) or value not in choices:
+        others = ", ".join(map(repr, choices[:-1]))
+        raise SettingError(f"{name} is {value!r}; it can be {others} or {choices[-1]!r}.")
+
+
+def check_path(name: str, value: object) -> None:
+    """SettingError unless the value is a path."""
+    if not isinstance(value, (str, os.PathLike)):
+        raise SettingError(f"{name} is {value!r}. Give a path, as text or a pathlib.Path.")
 
 
 def check_seed(value: object) -> None:

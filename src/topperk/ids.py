@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ import polars as pl
 
 from topperk._frames import FrameKind, to_series
 from topperk._kernels.arrays import IntArray
+from topperk._settings import check_choice
 from topperk.errors import IdError
 
 __all__ = ["IdIndex", "Ids"]
@@ -45,6 +47,11 @@ class IdIndex:
 
     def __post_init__(self) -> None:
         """Check that the values are distinct integers or strings."""
+        if not isinstance(self.values, pl.Series):
+            raise IdError(
+                f"the ids of an index are of type {type(self.values).__name__}, no polars column. "
+                "Make it with IdIndex.from_values, which accepts and checks all kinds of ids."
+            )
         if self.values.dtype != pl.String and self.values.dtype not in _INTEGERS:
             raise IdError(
                 f"the ids of an index are of type {self.values.dtype}. "
@@ -142,16 +149,17 @@ class IdIndex:
 
     def take(self, codes: IntArray) -> pl.Series:
         """The ids of these codes, in the type in which the ids came."""
-        taken = self.values.gather(codes)
+        taken = self.values.gather(checked_codes(codes, len(self)))
         return taken if self.outside_type is None else taken.cast(self.outside_type)
 
     def part(self, codes: npt.NDArray[np.integer]) -> IdIndex:
         """An index of some of these ids, in the order of the codes."""
-        return IdIndex(self.values.gather(codes).rechunk(), self.outside_type)
+        taken = self.values.gather(checked_codes(codes, len(self)))
+        return IdIndex(taken.rechunk(), self.outside_type)
 
     def name(self, code: int) -> str:
         """The id of a code as messages show it: strings in quotes, integers bare."""
-        return repr(self.values[int(code)])
+        return repr(self.values[int(checked_codes([code], len(self))[0])])
 
     def text(self, code: int) -> str:
         """The id of a code as readers know it: without quotes, and nothing escaped."""
@@ -159,6 +167,11 @@ class IdIndex:
 
     def union(self, other: IdIndex, what: str) -> IdIndex:
         """The ids of both, ascending; IdError where one holds strings and the other integers."""
+        if not isinstance(other, IdIndex):
+            raise IdError(
+                f"{what}: the other ids are of type {type(other).__name__}. "
+                "Make an index of them: tp.IdIndex.from_values(ids, 'ids')."
+            )
         if self == other and self.values.is_sorted():
             return self
         if self.holds_strings != other.holds_strings:
@@ -187,6 +200,16 @@ class Ids:
     items: IdIndex
     frame_kind: FrameKind = "polars"
 
+    def __post_init__(self) -> None:
+        """Check that the two are indexes of ids."""
+        for name, index in (("users", self.users), ("items", self.items)):
+            if not isinstance(index, IdIndex):
+                raise IdError(
+                    f"{name} of Ids are of type {type(index).__name__}, not an IdIndex. "
+                    "Make them with tp.Ids.of(users=..., items=...)."
+                )
+        check_choice("frame_kind", self.frame_kind, get_args(FrameKind))
+
     def __repr__(self) -> str:
         """The sizes."""
         return f"Ids({self.n_users} users, {self.n_items} items)"
@@ -211,6 +234,34 @@ class Ids:
     def n_items(self) -> int:
         """How many items are known."""
         return len(self.items)
+
+
+def checked_codes(codes: npt.ArrayLike, n: int) -> npt.NDArray[np.integer]:
+    """The codes as an array; IdError unless they are places among n ids."""
+    try:
+        array = np.asarray(codes)
+    except ValueError:
+        array = np.empty((0, 0))
+    if array.ndim != 1 or (array.size > 0 and array.dtype.kind not in "iu"):
+        raise IdError(
+            f"codes are {array.dtype} of shape {array.shape}. Give integers in one dimension: "
+            "places among the ids."
+        )
+    if array.size > 0 and not 0 <= array.min() <= array.max() < n:
+        raise IdError(
+            f"codes lie in {array.min()}..{array.max()}, but there are {n:,} ids. "
+            f"Give codes from 0 to {n - 1}."
+        )
+    return array.astype(np.int64, copy=False)
+
+
+def check_ids(ids: object) -> None:
+    """IdError unless the users and items of a source of scores were given as Ids."""
+    if not isinstance(ids, Ids):
+        raise IdError(
+            f"ids are of type {type(ids).__name__}. "
+            "Give data.ids, or make them: tp.Ids.of(users=..., items=...)."
+        )
 
 
 def _plain(given: pl.Series, what: str) -> pl.Series:
