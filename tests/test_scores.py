@@ -547,7 +547,11 @@ def candidates_of(**changed: Any) -> Candidates:
         (lambda: candidates_of(score=["1", "2", "3"]), ScoreError, "not numbers.*score="),
         (lambda: candidates_of(score=[True, False, True]), ScoreError, "not numbers"),
         (lambda: candidates_of(score=[1.0, np.nan, 1.0]), ScoreError, "item 10 for user 'a' is N"),
-        (lambda: candidates_of(score=[1.0, None, 1.0]), ScoreError, "item 10 for user 'a' is missing"),
+        (
+            lambda: candidates_of(score=[1.0, None, 1.0]),
+            ScoreError,
+            "item 10 for user 'a' is missing",
+        ),
         (lambda: candidates_of(score=[np.inf, 1.0, 1.0]), ScoreError, "item 20 for .* 'b' is plus"),
         (lambda: candidates_of(user_id=["b", None, "b"]), IdError, "1 of 3 ids are missing"),
         (lambda: candidates_of(item_id=[1.5, 2.0, 3.0]), IdError, "decimal numbers"),
@@ -722,6 +726,28 @@ def test_what_numpy_saved_is_read_too(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("kind", ["polars", "pandas", "pyarrow", "duckdb"])
+def test_saved_factors_keep_the_kind_of_frame(tmp_path: Path, kind: Any) -> None:
+    Factors(TWO, THREE, Ids(SMALL.users, SMALL.items, kind)).save(tmp_path / "scores.npz")
+    assert load_scores(tmp_path / "scores.npz").ids.frame_kind == kind
+
+
+def test_factors_without_a_kind_of_frame_are_polars(tmp_path: Path) -> None:
+    _without("frame_kind", tmp_path / "scores.npz")
+    assert load_scores(tmp_path / "scores.npz").ids.frame_kind == "polars"
+
+
+def _of_kind(kind: Any, path: Path) -> None:
+    np.savez(
+        path,
+        user_vectors=TWO,
+        item_vectors=THREE,
+        user_ids=["u", "v"],
+        item_ids=["x", "y", "z"],
+        frame_kind=kind,
+    )
+
+
 def _without(name: str, path: Path) -> None:
     Factors(*VECTORS, IDS).save(path)
     with np.load(path) as archive:
@@ -750,6 +776,9 @@ def _single(path: Path) -> None:
         (_with_objects, "not an .npz of plain arrays"),
         (lambda path: _without("user_ids", path), "user_ids are missing"),
         (lambda path: np.savez(path), "holds the arrays none"),
+        (lambda path: _of_kind("dask", path), "'dask'; it can be polars, pandas"),
+        (lambda path: _of_kind(["polars"], path), r"is \['polars'\]; it can be polars"),
+        (lambda path: _of_kind(5.0, path), "is 5.0; it can be polars"),
     ],
 )
 def test_a_file_that_holds_no_factors_is_refused(tmp_path: Path, write: Any, words: str) -> None:

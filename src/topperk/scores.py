@@ -26,7 +26,7 @@ import polars as pl
 from topperk._frames import read_columns
 from topperk._kernels.arrays import AnyFloatArray, IntArray, OffsetArray
 from topperk._kernels.ranking import first_invalid
-from topperk._npz import read_npz, write_npz
+from topperk._npz import read_npz, stored_kind, write_npz
 from topperk._score_checks import (
     float_array,
     invalid_score,
@@ -34,8 +34,9 @@ from topperk._score_checks import (
     numbers_of,
     plain_ids,
 )
+from topperk._settings import check_path
 from topperk.errors import FileFormatError, IdError, ScoreError
-from topperk.ids import IdIndex, Ids
+from topperk.ids import IdIndex, Ids, check_ids
 
 __all__ = [
     "Callable",
@@ -133,6 +134,7 @@ class Factors:
         user_biases: npt.ArrayLike | None = None,
         item_biases: npt.ArrayLike | None = None,
     ) -> None:
+        check_ids(ids)
         users = float_array(user_vectors, "user_vectors", 2)
         items = float_array(item_vectors, "item_vectors", 2)
         if users.shape[1] != items.shape[1]:
@@ -195,11 +197,13 @@ class Factors:
 
     def save(self, path: str | Path) -> None:
         """Write vectors, biases and ids to one ``.npz`` file that ``load_scores`` reads."""
+        check_path("path", path)
         arrays: dict[str, npt.NDArray[Any]] = {
             "user_vectors": self.user_vectors,
             "item_vectors": self.item_vectors,
             "user_ids": plain_ids(self.ids.users, "user ids"),
             "item_ids": plain_ids(self.ids.items, "item ids"),
+            "frame_kind": np.array(self.ids.frame_kind),
         }
         if self.user_biases is not None:
             arrays["user_biases"] = self.user_biases
@@ -219,6 +223,7 @@ class Dense:
     ids: Ids
 
     def __init__(self, matrix: npt.ArrayLike, ids: Ids) -> None:
+        check_ids(ids)
         array = numbers_of(matrix, "the matrix of scores")
         if array.ndim != 2 or array.dtype.kind not in "fiub":
             raise ScoreError(
@@ -338,6 +343,14 @@ class Callable:
     function: Function[[IntArray], npt.ArrayLike]
     ids: Ids
 
+    def __post_init__(self) -> None:
+        check_ids(self.ids)
+        if not callable(self.function):
+            raise ScoreError(
+                f"what should score users is of type {type(self.function).__name__}. "
+                "Give a function of user codes, or wrap an array: tp.Dense(matrix, ids)."
+            )
+
     def __repr__(self) -> str:
         """The sizes."""
         return f"Callable({self.ids})"
@@ -363,19 +376,14 @@ def load_scores(path: str | Path) -> ScoreSource:
     """Open a score source on disk: ``Factors`` saved as ``.npz``, or a table of candidates.
 
     The ``.npz`` holds ``user_vectors, item_vectors, user_ids, item_ids`` and perhaps
-    ``user_biases, item_biases``; ``Factors.save`` writes one, and so does ``np.savez``.
+    ``user_biases, item_biases, frame_kind``; ``Factors.save`` writes one, and so does ``np.savez``.
+    ``frame_kind`` is the kind of frame that answers come in: polars where there is none.
     """
+    check_path("path", path)
     if Path(path).suffix.lower() != ".npz":
         return Candidates(path)
-    arrays = read_npz(Path(path))
-    needed = ["user_vectors", "item_vectors", "user_ids", "item_ids"]
-    missing = [name for name in needed if name not in arrays]
-    if missing:
-        raise FileFormatError(
-            f"{path} holds the arrays {', '.join(sorted(arrays)) or 'none'}; "
-            f"{', '.join(missing)} are missing. Write them with np.savez, or with Factors.save."
-        )
-    ids = Ids.of(users=arrays["user_ids"], items=arrays["item_ids"])
+    arrays = read_npz(Path(path), ("user_vectors", "item_vectors", "user_ids", "item_ids"))
+    ids = Ids.of(arrays["user_ids"], arrays["item_ids"], stored_kind(path, arrays))
     return Factors(
         arrays["user_vectors"],
         arrays["item_vectors"],
