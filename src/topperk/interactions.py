@@ -26,9 +26,10 @@ import polars as pl
 from topperk._frames import ReadColumns, finite_numbers, from_polars, moments, read_columns
 from topperk._kernels.arrays import BoolArray, FloatArray, IntArray, OffsetArray
 from topperk._merging import latest_of_each
+from topperk._score_checks import numbers_of
 from topperk._settings import check_count, check_finite
 from topperk.errors import InputError, MissingExtraError
-from topperk.ids import IdIndex, Ids
+from topperk.ids import IdIndex, Ids, checked_codes
 
 if TYPE_CHECKING:
     from topperk._frames import Source
@@ -127,6 +128,7 @@ class Interactions:
 
     def items_of(self, user: int) -> IntArray:
         """The item codes of one user, ascending: a view that can not be written to."""
+        user = int(checked_codes([user], self.n_users)[0])
         view = self.items[self.offsets[user] : self.offsets[user + 1]]
         view.flags.writeable = False
         return view
@@ -188,7 +190,7 @@ class Interactions:
         >>> data.select(np.array([True, False]))
         Interactions(2 users, 2 items, 1 pairs)
         """
-        mask = np.asarray(mask)
+        mask = numbers_of(mask, "the mask")
         if mask.dtype != np.bool_ or mask.shape != self.items.shape:
             raise InputError(
                 f"the mask is {mask.dtype} of shape {mask.shape}. "
@@ -333,6 +335,16 @@ def read_interactions(
         data = data.select(high)
     data = data.filter(min_per_user, min_per_item)
     return data if core is None else data.k_core(core)
+
+
+def check_interactions(data: object) -> None:
+    """InputError unless it is interactions; says how to read what was given."""
+    if not isinstance(data, Interactions):
+        kind = type(data).__name__
+        given = repr(data) if isinstance(data, str) else f"of type {kind}"
+        raise InputError(
+            f"the interactions are {given}. Read them first: tp.read_interactions(...)."
+        )
 
 
 def _merged(read: ReadColumns) -> Interactions:

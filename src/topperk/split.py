@@ -21,17 +21,18 @@ import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from topperk._frames import moments, to_series
 from topperk._kernels.arrays import BoolArray, IntArray, OffsetArray
 from topperk._settings import check_count, check_seed, check_shares
 from topperk._user_streams import stream_numbers, user_keys
 from topperk.errors import InputError, SettingError
 from topperk.ids import Ids
-from topperk.interactions import Interactions, read_interactions
+from topperk.interactions import Interactions, check_interactions, read_interactions
 
 if TYPE_CHECKING:
     from topperk._frames import Source
@@ -47,7 +48,7 @@ __all__ = [
 ]
 
 SplitKind: TypeAlias = Literal["random", "last", "time", "given"]
-Moment: TypeAlias = int | float | datetime.date | datetime.datetime
+Moment: TypeAlias = int | float | str | datetime.date | datetime.datetime | np.datetime64
 Setting: TypeAlias = int | float | None
 
 _TRAIN, _VALIDATION, _TEST = 0, 1, 2
@@ -73,6 +74,8 @@ class Split:
     def __post_init__(self) -> None:
         """Check that the parts have the same ids and no pair in common."""
         parts = self.parts()
+        for part in parts.values():
+            check_interactions(part)
         for name in ("validation", "test"):
             if parts[name].ids is not self.ids and parts[name].ids != self.ids:
                 raise InputError(
@@ -115,6 +118,7 @@ def split_random(
     >>> split_random(data, validation=0.25, test=0.25, seed=1).test.n_interactions
     1
     """
+    check_interactions(data)
     check_shares(validation, test)
     check_seed(seed)
     counts = data.counts_per_user()
@@ -168,7 +172,8 @@ def split_time(
 
     Interactions at or after ``test_from`` are tested, earlier ones at or after
     ``validation_from`` validated, and the rest trained on. The moments are given in the data's own
-    unit, or as dates where the data came with dates; or else they follow from the shares
+    unit, or as dates (``datetime``, ``np.datetime64`` or ISO text, read as in the data) where the
+    data came with dates; or else they follow from the shares
     ``validation`` and ``test`` (0.2 each unless said otherwise) of all interactions: the border is
     the time of the interaction that would open the part, and all interactions of that very moment
     belong to the later part, so a tie never straddles a border. The ``settings`` of the split tell
@@ -239,10 +244,9 @@ def split_given(
     >>> split
     Split(given: 1 train, 1 validation, 0 test; 1 users, 2 items)
     """
+    sources = (train, validation) if test is None else (train, validation, test)
     given = [
-        part if isinstance(part, Interactions) else read_interactions(part)
-        for part in (train, validation, test)
-        if part is not None
+        part if isinstance(part, Interactions) else read_interactions(part) for part in sources
     ]
     users, items = given[0].ids.users, given[0].ids.items
     for part in given[1:]:
@@ -304,6 +308,7 @@ def _split_by(
 
 
 def _times_of(data: Interactions, verb: str) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
+    check_interactions(data)
     if data.timestamps is None:
         raise InputError(
             f"{verb} needs a timestamp for every interaction, and the data has none. "
@@ -336,6 +341,14 @@ def _moment(name: str, value: Moment | None) -> int | float | None:
             value = value.replace(tzinfo=datetime.UTC)
         epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
         return (value - epoch) // datetime.timedelta(microseconds=1)
+    if isinstance(value, (str, np.datetime64)):
+        try:
+            return cast(int | float, moments(to_series(np.array([value]), name), name)[0].item())
+        except InputError as error:
+            raise SettingError(
+                f"{name} is {value!r}, which is no moment. "
+                "Give a number, a date, or text such as 2024-01-31 or 2024-01-31T12:00:00."
+            ) from error
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise SettingError(f"{name} is {value!r}. Give a number, a date or a datetime.")
     if not np.isfinite(value):
