@@ -340,6 +340,22 @@ def test_a_utility_of_functions_has_to_be_passed_again(tmp_path: Path, utility: 
     assert_same(load(tmp_path / "m", utility=utility), model, SOURCE, STRANGERS)
 
 
+def test_what_a_model_stores_itself_is_not_taken_from_the_caller(tmp_path: Path) -> None:
+    for name, method in METHODS.items():
+        model = method.fit(SOURCE, SPLIT)
+        model.save(tmp_path / name)
+        personal = model.utility is not None
+        cure = r"load\(path\)\.for_utility" if personal else "has no utility. Leave utility out"
+        with pytest.raises(SettingError, match=f"{name} .*{cure}"):
+            load(tmp_path / name, utility=NDCG())
+        cure = "stores its own calibration" if personal else "has no calibration"
+        with pytest.raises(SettingError, match=f"{name} .*{cure}"):
+            load(tmp_path / name, calibration=PlattCalibration)
+        if personal:
+            other = load(tmp_path / name).for_utility(NDCG())
+            assert_same(other, model.for_utility(NDCG()), SOURCE, STRANGERS)
+
+
 def test_a_calibration_of_ones_own_has_to_be_named_again(tmp_path: Path) -> None:
     @dataclass(frozen=True)
     class Halves:

@@ -14,9 +14,10 @@ import numpy.typing as npt
 
 from topperk._kernels.arrays import FloatArray
 from topperk._kernels.counting import count_pmfs
+from topperk._score_checks import numbers_of
 from topperk.errors import ScoreError
 
-__all__ = ["count_distribution", "probability_rows"]
+__all__ = ["count_distribution", "float_numbers", "probability_rows"]
 
 
 def count_distribution(probabilities: npt.ArrayLike) -> FloatArray:
@@ -37,9 +38,20 @@ def count_distribution(probabilities: npt.ArrayLike) -> FloatArray:
     return cast(FloatArray, found[0]) if np.ndim(probabilities) == 1 else found
 
 
+def float_numbers(values: npt.ArrayLike, name: str) -> FloatArray:
+    """An array of float64; ScoreError for text, rows of different lengths, and what is no array."""
+    array = numbers_of(values, name)
+    if array.dtype.kind not in "fiubO":
+        raise ScoreError(f"{name} are of type {array.dtype}. Give numbers.")
+    try:
+        return np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ScoreError(f"{name} are not all numbers ({error}). Give numbers.") from error
+
+
 def probability_rows(probabilities: npt.ArrayLike) -> FloatArray:
     """A row per user, float64 and contiguous; ScoreError for what is no probability."""
-    p = np.asarray(probabilities, dtype=np.float64)
+    p = float_numbers(probabilities, "probabilities")
     if p.ndim not in (1, 2):
         raise ScoreError(
             f"probabilities have shape {p.shape}; give one user's (n,) or a batch (users, n)."

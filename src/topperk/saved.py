@@ -81,8 +81,11 @@ def load(
     """Read a model that ``save`` wrote; it answers bit for bit like the one that was saved.
 
     ``utility`` and ``calibration`` are needed where the model was fitted with a utility made of
-    functions or with a calibration type of your own: the utility itself, and that type.
+    functions or with a calibration type of your own: the utility itself, and that type. Where the
+    model stores its own they are refused; ``for_utility`` gives a loaded model another utility.
     """
+    if utility is not None:
+        utilities.check_utility(utility)
     config, arrays = read_folder(path)
     try:
         wanting = _wanting(path, config, utility, calibration)
@@ -112,11 +115,18 @@ def _wanting(
     utility: utilities.Utility | None,
     calibration: StoredCalibration | None,
 ) -> str:
-    """What has to be passed to ``load`` and was not, as a sentence; empty if nothing."""
+    """What has to be passed to ``load`` and was not, or the reverse, as a sentence, or nothing."""
     policy = config["policy"]
     if policy["kind"] != "personal":
-        return ""
+        given = "calibration" if utility is None else "utility"
+        said = f"{path} is the method {config['name']!r}, which has no {given}. Leave {given} out."
+        return "" if utility is None and calibration is None else said
     name = policy["utility"].get("name", policy["utility"]["kind"])
+    if policy["utility"]["kind"] != "own" and utility is not None:
+        return (
+            f"{path} stores its own utility, {name!r}. Load it without one, and then change it: "
+            "load(path).for_utility(...)."
+        )
     if policy["utility"]["kind"] == "own" and (utility is None or utility.name != name):
         return f"{path} was fitted for a utility of your own, {name!r}. " + (
             "Pass it again: load(path, utility=...)."
@@ -124,7 +134,9 @@ def _wanting(
             else f"Pass that one; {utility.name!r} was given."
         )
     kind = policy["calibration"]["type"]
-    if kind != PlattCalibration.__name__ and calibration is None:
+    if kind == PlattCalibration.__name__ and calibration is not None:
+        return f"{path} stores its own calibration. Load it without one: load(path)."
+    if kind != PlattCalibration.__name__ and not hasattr(calibration, "from_state"):
         return (
             f"{path} was fitted with a calibration of type {kind}, which is not topperk's own. "
             f"Pass the type: load(path, calibration={kind})."

@@ -53,6 +53,7 @@ from topperk._manifest import (
     read_manifest,
     unreadable,
 )
+from topperk._settings import check_path
 from topperk.errors import StorageError
 
 __all__ = ["pack_strings", "read_folder", "unpack_strings", "write_folder"]
@@ -71,6 +72,7 @@ def write_folder(path: AnyPath, config: Mapping[str, Json], arrays: Mapping[str,
     ``config`` is plain JSON with finite numbers; names of arrays are lower-case letters, digits,
     ``_``, ``.`` and ``-``; arrays hold numbers, booleans, times or fixed-length strings.
     """
+    check_path("path", path)
     head = checked_config(config)
     checked = {name: checked_array(name, array) for name, array in arrays.items()}
     shown = os.fspath(path)
@@ -92,6 +94,7 @@ def read_folder(path: AnyPath) -> tuple[dict[str, Any], dict[str, AnyArray]]:
     Raises ``StorageError`` where the folder is missing, foreign, newer or damaged. When a save
     replaces the model in the midst of it, the read starts over once.
     """
+    check_path("path", path)
     shown = os.fspath(path)
     raw = read_manifest(shown, shown)
     try:

@@ -32,14 +32,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
+from typing import cast, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from topperk._kernels.arrays import FloatArray
+from topperk._settings import check_choice, check_count, check_finite
 from topperk._utility_tables import Method, UtilityTables
-from topperk.counts import probability_rows
+from topperk.counts import float_numbers, probability_rows
 from topperk.errors import ScoreError, SettingError
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "Precision",
     "Recall",
     "Utility",
+    "check_utility",
     "utility_named",
 ]
 
@@ -102,9 +104,9 @@ class Utility(ABC):
         """
         rows = probability_rows(probabilities)
         n_users, n = rows.shape
-        max_k = n if max_k is None else max_k
-        if not 0 <= max_k <= n:
-            raise SettingError(f"max_k is {max_k}; with {n} candidates it can be 0 to {n}.")
+        max_k = _longest(max_k, n, f"with {n} candidates")
+        check_choice("method", method, get_args(Method))
+        check_count("paper_terms", paper_terms)
         offsets = np.arange(n_users + 1, dtype=np.int64) * n
         lengths = np.full(n_users, max_k, dtype=np.int32)
         tables = UtilityTables(self, max_k)
@@ -124,13 +126,13 @@ class Utility(ABC):
         >>> F1().realised([1, 0, 1], n_relevant=4).round(4)
         array([0.    , 0.4   , 0.3333, 0.5714])
         """
-        if np.ndim(relevance) not in (1, 2):
+        given = float_numbers(relevance, "relevance")
+        if given.ndim not in (1, 2):
             raise ScoreError(
-                f"relevance has shape {np.shape(relevance)}; give one user's (n,) or a batch "
-                "(users, n)."
+                f"relevance has shape {given.shape}; give one user's (n,) or a batch (users, n)."
             )
-        hits = np.atleast_2d(np.asarray(relevance, dtype=np.float64))
-        total = np.atleast_1d(np.asarray(n_relevant, dtype=np.float64))
+        hits = np.atleast_2d(given)
+        total = np.atleast_1d(float_numbers(n_relevant, "n_relevant"))
         n_users, n = hits.shape
         if total.shape != (n_users,):
             raise ScoreError(
@@ -145,11 +147,19 @@ class Utility(ABC):
                 "n_relevant is smaller than the number of relevant items in the list. "
                 "Count all relevant items of the user, inside the list and outside."
             )
-        max_k = n if max_k is None else max_k
-        if not 0 <= max_k <= n:
-            raise SettingError(f"max_k is {max_k}; for a list of {n} it can be 0 to {n}.")
+        max_k = _longest(max_k, n, f"for a list of {n}")
         curves = UtilityTables(self, max_k).realised(hits[:, :max_k], total)
-        return cast(FloatArray, curves[0]) if np.ndim(relevance) == 1 else curves
+        return cast(FloatArray, curves[0]) if given.ndim == 1 else curves
+
+
+def _longest(max_k: int | None, n: int, of: str) -> int:
+    """The length that curves go to: all n unless fewer are asked for."""
+    if max_k is None:
+        return n
+    check_count("max_k", max_k)
+    if max_k > n:
+        raise SettingError(f"max_k is {max_k}; {of} it can be 0 to {n}.")
+    return int(max_k)
 
 
 def _log_discount(ranks: FloatArray) -> FloatArray:
@@ -202,7 +212,8 @@ class FBeta(Utility):
     beta: float = 1.0
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.beta) and self.beta > 0):
+        check_finite("beta", self.beta)
+        if not self.beta > 0:
             raise SettingError(f"beta is {self.beta}; it must be a positive number.")
 
     @property
@@ -298,8 +309,8 @@ class NetGain(Utility):
     cost: float = 0.1
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.gain) and np.isfinite(self.cost)):
-            raise SettingError(f"gain {self.gain} and cost {self.cost} must be finite numbers.")
+        check_finite("gain", self.gain)
+        check_finite("cost", self.cost)
 
     @property
     def name(self) -> str:
@@ -319,11 +330,24 @@ class NetGain(Utility):
         return np.ones(np.broadcast_shapes(m.shape, k.shape))
 
 
+def check_utility(utility: object) -> None:
+    """SettingError unless it is a utility; says how to make one of a name."""
+    if isinstance(utility, str):
+        raise SettingError(
+            f"utility is the text {utility!r}. Give one such as F1(), or "
+            f"utility_named({utility!r})."
+        )
+    if not isinstance(utility, Utility):
+        raise SettingError(f"utility is {utility!r}; give one such as NDCG() or F1().")
+
+
 def utility_named(text: str) -> Utility:
     """The utility of a name as in the tables: ndcg, pdcg, f1, f0.5, tp, precision, recall, dcg.
 
     ``netgain:1,0.2`` is NetGain with gain 1 and cost 0.2.
     """
+    if not isinstance(text, str):
+        raise SettingError(f"the name of a utility is {text!r}. Give text, such as 'f1'.")
     word = text.strip().lower()
     plain: dict[str, Callable[[], Utility]] = {
         "ndcg": NDCG,
