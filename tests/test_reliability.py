@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -65,6 +66,27 @@ def test_bins_of_equal_mass_hold_about_as_many_pairs_each() -> None:
     # A border lies in a cell of .02 in the logit, of 12 that the pairs are spread over.
     assert np.abs(found.count - 2_000).max() <= 2 * 20_000 * 0.02 / 11
     assert (np.diff(found.mean_probability) > 0).all()
+
+
+@given(pairs, st.integers(1, 40), st.sampled_from(["equal_mass", "equal_width"]))
+def test_there_are_no_more_bins_than_asked_for_and_no_pair_is_lost(
+    drawn: list[tuple[float, bool]], n_bins: int, bins: Any
+) -> None:
+    p = [probability for probability, _ in drawn]
+    y = [float(outcome) for _, outcome in drawn]
+    found = tp.reliability(p, y, n_bins=n_bins, bins=bins)
+    assert 1 <= found.count.size <= n_bins
+    assert found.n_pairs == len(drawn)
+    assert (found.count * found.mean_probability).sum() == pytest.approx(sum(p))
+    assert (found.count * found.observed_rate).sum() == pytest.approx(sum(y))
+
+
+def test_the_table_is_the_bins_as_polars(world: World) -> None:
+    calibration = tp.GlobalPlatt().fit(world.scores, world.split)
+    table = tp.reliability_of(calibration, world.scores, world.split, n_bins=5).table()
+    assert isinstance(table, pl.DataFrame)
+    assert table.columns == ["mean_probability", "observed_rate", "count"]
+    assert isinstance(calibration.parameters(), pl.DataFrame)
 
 
 def test_true_probabilities_have_no_calibration_error_but_chance(world: World) -> None:

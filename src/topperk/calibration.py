@@ -25,7 +25,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +34,7 @@ import polars as pl
 from topperk._blocks import OnMissing
 from topperk._kernels.arrays import BoolArray, FloatArray, IntArray
 from topperk._kernels.calibrating import probabilities_of
-from topperk._settings import check_finite
+from topperk._settings import check_choice, check_finite
 from topperk._stored import reasons_named, stored_array
 from topperk.errors import ScoreError, SettingError
 from topperk.ids import IdIndex
@@ -62,6 +62,7 @@ SCALES = ("logit", "probability")
 ODDS_CAP = 0.98
 
 
+@runtime_checkable
 class Calibration(Protocol):
     """What fitting gives: probabilities for any block of scores.
 
@@ -167,7 +168,11 @@ class PlattCalibration:
         return self.reason[rows]
 
     def parameters(self) -> pl.DataFrame:
-        """A row per user of the fit: slope, intercept, adjustment, calibration, converged."""
+        """A row per user of the fit: slope, intercept, adjustment, calibration, converged.
+
+        Always a polars frame: a calibration keeps the users' ids, not the kind of frame in which
+        they came.
+        """
         return pl.DataFrame(
             {
                 "user_id": self.users.take(np.arange(len(self.users), dtype=np.int32)),
@@ -241,9 +246,8 @@ class Uncalibrated(Calibrator):
     correction: Correction = "none"
 
     def __post_init__(self) -> None:
-        _check_correction(self.correction)
-        if self.scale not in SCALES:
-            raise SettingError(f"scale is {self.scale!r}; it can be 'logit' or 'probability'.")
+        check_choice("correction", self.correction, CORRECTIONS)
+        check_choice("scale", self.scale, SCALES)
 
     def fit(
         self,
@@ -268,7 +272,7 @@ class GlobalPlatt(Calibrator):
     c: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_correction(self.correction)
+        check_choice("correction", self.correction, CORRECTIONS)
         _check_c(self.c)
 
     def fit(
@@ -303,10 +307,9 @@ class UserPlatt(Calibrator):
     c: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_correction(self.correction)
+        check_choice("correction", self.correction, CORRECTIONS)
         _check_c(self.c)
-        if self.prior not in ("ridge", "population"):
-            raise SettingError(f"prior is {self.prior!r}; it can be 'ridge' or 'population'.")
+        check_choice("prior", self.prior, ("ridge", "population"))
 
     def fit(
         self,
@@ -339,11 +342,18 @@ def logits(probabilities: npt.NDArray[Any]) -> FloatArray:
     return out
 
 
-def _check_correction(correction: str) -> None:
-    if correction not in CORRECTIONS:
-        raise SettingError(
-            f"correction is {correction!r}; it can be {', '.join(map(repr, CORRECTIONS))}."
-        )
+def check_calibration(calibration: object) -> None:
+    """SettingError unless it is a fitted calibration."""
+    if isinstance(calibration, Calibration):
+        return
+    cure = "Give a fitted calibration: calibrator.fit(scores, split)"
+    if isinstance(calibration, Calibrator):
+        cure = f"Fit it first: {calibration!r}.fit(scores, split)"
+    elif isinstance(getattr(calibration, "calibration", None), Calibration):
+        cure = "Give its calibration: model.calibration"
+    raise SettingError(
+        f"calibration is of type {type(calibration).__name__}, which is not fitted. {cure}."
+    )
 
 
 def _check_c(c: float) -> None:

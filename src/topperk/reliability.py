@@ -24,12 +24,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from topperk._arguments import check_fit
 from topperk._blocks import OnMissing, align, align_whole, candidate_blocks, positions_in
 from topperk._kernels.arrays import FloatArray, IntArray, OffsetArray
 from topperk._kernels.ranking import hits_in_lists
 from topperk._outcomes import top_of_block
-from topperk._settings import check_count
-from topperk.calibration import Calibration
+from topperk._settings import check_choice, check_count
+from topperk.calibration import Calibration, check_calibration
+from topperk.counts import float_numbers
 from topperk.errors import InputError, ScoreError, SettingError
 from topperk.ids import Ids
 from topperk.progress import Progress
@@ -81,7 +83,10 @@ class Reliability:
         return float((self.observed_rate * self.count).sum() / self.n_pairs)
 
     def table(self) -> pl.DataFrame:
-        """A row per bin: ``mean_probability, observed_rate, count``."""
+        """A row per bin: ``mean_probability, observed_rate, count``.
+
+        Always a polars frame: judged are numbers, which came without ids and in no kind of frame.
+        """
         return pl.DataFrame(
             {
                 "mean_probability": self.mean_probability,
@@ -104,8 +109,8 @@ def reliability(
     >>> found.observed_rate.tolist(), round(found.ece, 3)
     ([0.0, 1.0], 0.15)
     """
-    p = np.asarray(probability, dtype=np.float64).ravel()
-    y = np.asarray(relevance, dtype=np.float64).ravel()
+    p = float_numbers(probability, "probabilities").ravel()
+    y = float_numbers(relevance, "relevance").ravel()
     if p.shape != y.shape or p.size == 0:
         raise InputError(
             f"there are {p.size} probabilities and {y.size} outcomes. Give one of each per pair, "
@@ -140,6 +145,8 @@ def reliability_of(
     All pairs outside train and validation, or with ``top`` each user's best ones. Every user with
     scores counts, those without a test interaction too.
     """
+    check_calibration(calibration)
+    check_fit(scores, split, progress)
     if top is not None:
         check_count("top", top)
         if top == 0:
@@ -175,8 +182,7 @@ class _Tally:
         check_count("n_bins", n_bins)
         if n_bins == 0:
             raise SettingError("n_bins is 0. Give 1 or more.")
-        if bins not in ("equal_mass", "equal_width"):
-            raise SettingError(f"bins is {bins!r}; it can be 'equal_mass' or 'equal_width'.")
+        check_choice("bins", bins, ("equal_mass", "equal_width"))
         self.n_bins = n_bins
         self.bins = bins
         n = N_CELLS if bins == "equal_mass" else n_bins
@@ -212,7 +218,9 @@ class _Tally:
         if self.bins == "equal_mass":
             # A cell belongs to the bin that the middle of its pairs falls into.
             middle = np.cumsum(self.count) - 0.5 * self.count
-            bin_of = np.minimum((middle * self.n_bins / self.count.sum()).astype(int), self.n_bins)
+            bin_of = np.minimum(
+                (middle * self.n_bins / self.count.sum()).astype(int), self.n_bins - 1
+            )
         count, said, seen = (
             np.bincount(bin_of, weights=values) for values in (self.count, self.said, self.seen)
         )
