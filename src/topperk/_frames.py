@@ -31,7 +31,7 @@ from topperk._table_files import (
     write_frame_file,
     write_frame_files,
 )
-from topperk.errors import InputError
+from topperk.errors import ColumnError, InputError
 
 __all__ = [
     "FrameKind",
@@ -62,6 +62,9 @@ def read_columns(
     ``named`` maps each role to the column named outright, or to None where it is to be recognised
     (see ``find_column``); roles in ``optional`` may be missing.
     """
+    for role, name in named.items():
+        if name is not None and not isinstance(name, str):
+            raise ColumnError(f"{role} is {name!r}. Give the name of a column, as text.")
     return columns_by_role(open_table(source, what), named, optional)
 
 

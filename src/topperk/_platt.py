@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 
+from topperk._arguments import check_fit
 from topperk._blocks import OnMissing, align_whole, candidate_blocks, positions_in
 from topperk._kernels import calibrating, logistic
 from topperk._kernels.arrays import FloatArray, IntArray, OffsetArray
@@ -47,6 +48,7 @@ class Fit:
         progress: Progress | None,
         scale: Literal["logit", "probability"] = "logit",
     ) -> None:
+        check_fit(scores, split, progress)
         self.source = scores
         self.split = split
         self.progress = progress

@@ -20,12 +20,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from topperk._arguments import check_fit
 from topperk._blocks import OnMissing, align_whole
 from topperk._kernels.arrays import FloatArray, IntArray
 from topperk._kernels.curves import best_lengths
 from topperk._outcomes import ended, outcomes_of
 from topperk._policies import PersonalPolicy, Policy, RandomPolicy, TablePolicy
-from topperk._settings import check_count, check_seed
+from topperk._settings import check_choice, check_count, check_seed
 from topperk._utility_tables import Method, UtilityTables
 from topperk.calibration import Calibration, Calibrator, UserPlatt
 from topperk.errors import IdError, SettingError
@@ -35,7 +36,7 @@ from topperk.progress import Progress
 from topperk.reasons import Reason
 from topperk.scores import ScoreSource
 from topperk.split import Split
-from topperk.utility import Utility
+from topperk.utility import Utility, check_utility
 
 __all__ = ["ChoiceOfK", "FixedK", "OracleK", "PersonalizedK", "RandomK", "ValidationK"]
 
@@ -73,14 +74,13 @@ class PersonalizedK(ChoiceOfK):
 
     def __post_init__(self) -> None:
         _check_range(self.min_k, self.max_k)
-        _check_utility(self.utility)
-        if not (isinstance(self.calibrator, Calibrator) or hasattr(self.calibrator, "users")):
+        check_utility(self.utility)
+        if not isinstance(self.calibrator, Calibrator | Calibration):
             raise SettingError(
                 f"calibrator is {self.calibrator!r}; give one such as UserPlatt(), or a fitted "
                 "calibration."
             )
-        if self.method not in ("exact", "paper"):
-            raise SettingError(f"method is {self.method!r}; it can be 'exact' or 'paper'.")
+        check_choice("method", self.method, ("exact", "paper"))
         check_count("paper_terms", self.paper_terms)
         if self.paper_terms < 1:
             raise SettingError(f"paper_terms is {self.paper_terms}; it must be at least 1.")
@@ -95,6 +95,7 @@ class PersonalizedK(ChoiceOfK):
         progress: Progress | None = None,
     ) -> FittedK:
         """Calibrate on the validation part; the lists will leave out training and validation."""
+        check_fit(scores, split, progress)
         _check_catalogue(self.max_k, scores)
         if isinstance(self.calibrator, Calibrator):
             calibration = self.calibrator.fit(
@@ -110,7 +111,7 @@ class PersonalizedK(ChoiceOfK):
         policy = PersonalPolicy(
             self.utility, self.min_k, self.max_k, calibration, self.method, self.paper_terms
         )
-        return _fitted("personal", self.min_k, self.max_k, split, policy)
+        return _fitted_on("personal", self.min_k, self.max_k, split, policy)
 
 
 @dataclass(frozen=True)
@@ -133,13 +134,14 @@ class FixedK(ChoiceOfK):
         progress: Progress | None = None,
     ) -> FittedK:
         """Nothing is learnt."""
+        check_fit(scores, split, progress)
         _check_catalogue(self.k, scores, "k")
         align_whole(scores, split.ids, on_missing)
         n = split.ids.n_users + 1
         policy = TablePolicy(
             np.full(n, self.k, dtype=np.int32), np.full(n, Reason.FIXED.code, dtype=np.uint8)
         )
-        return _fitted(f"top-{self.k}", self.k, self.k, split, policy)
+        return _fitted_on(f"top-{self.k}", self.k, self.k, split, policy)
 
 
 @dataclass(frozen=True)
@@ -163,10 +165,11 @@ class RandomK(ChoiceOfK):
         progress: Progress | None = None,
     ) -> FittedK:
         """Nothing is learnt."""
+        check_fit(scores, split, progress)
         _check_catalogue(self.max_k, scores)
         align_whole(scores, split.ids, on_missing)
         policy = RandomPolicy(self.seed, self.min_k, self.max_k)
-        return _fitted("random", self.min_k, self.max_k, split, policy)
+        return _fitted_on("random", self.min_k, self.max_k, split, policy)
 
 
 @dataclass(frozen=True)
@@ -181,7 +184,7 @@ class ValidationK(ChoiceOfK):
     max_k: int = 50
 
     def __post_init__(self) -> None:
-        _check_utility(self.utility)
+        check_utility(self.utility)
         _check_range(self.min_k, self.max_k)
 
     def fit(
@@ -193,10 +196,11 @@ class ValidationK(ChoiceOfK):
         progress: Progress | None = None,
     ) -> FittedK:
         """Realised utility on validation, of lists that leave out training."""
+        check_fit(scores, split, progress)
         policy = _best_in_hindsight(
             self, scores, split, [split.train], split.validation, on_missing, progress
         )
-        return _fitted("validation", self.min_k, self.max_k, split, policy)
+        return _fitted_on("validation", self.min_k, self.max_k, split, policy)
 
 
 @dataclass(frozen=True)
@@ -212,7 +216,7 @@ class OracleK(ChoiceOfK):
     max_k: int = 50
 
     def __post_init__(self) -> None:
-        _check_utility(self.utility)
+        check_utility(self.utility)
         _check_range(self.min_k, self.max_k)
 
     def fit(
@@ -224,9 +228,10 @@ class OracleK(ChoiceOfK):
         progress: Progress | None = None,
     ) -> FittedK:
         """Realised utility on test, of lists that leave out training and validation."""
+        check_fit(scores, split, progress)
         seen = [split.train, split.validation]
         policy = _best_in_hindsight(self, scores, split, seen, split.test, on_missing, progress)
-        return _fitted("oracle", self.min_k, self.max_k, split, policy)
+        return _fitted_on("oracle", self.min_k, self.max_k, split, policy)
 
 
 def best_lengths_of(curves: FloatArray, lengths: IntArray, min_k: int, max_k: int) -> IntArray:
@@ -275,7 +280,7 @@ def _best_in_hindsight(
     return TablePolicy(k, reason)
 
 
-def _fitted(name: str, min_k: int, max_k: int, split: Split, policy: Policy) -> FittedK:
+def _fitted_on(name: str, min_k: int, max_k: int, split: Split, policy: Policy) -> FittedK:
     seen = Seen.joining(split.train, split.validation)
     return FittedK(name, split.ids, seen, min_k, max_k, policy)
 
@@ -287,11 +292,6 @@ def _check_range(min_k: int, max_k: int) -> None:
         raise SettingError(f"min_k is {min_k} and max_k {max_k}. Make min_k at most max_k.")
     if max_k == 0:
         raise SettingError("max_k is 0, so every list would be empty. Make it at least 1.")
-
-
-def _check_utility(utility: object) -> None:
-    if not isinstance(utility, Utility):
-        raise SettingError(f"utility is {utility!r}; give one such as NDCG() or F1().")
 
 
 def _check_catalogue(max_k: int, scores: ScoreSource, name: str = "max_k") -> None:

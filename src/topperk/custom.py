@@ -46,6 +46,8 @@ class Custom(Utility):
         penalty: npt.ArrayLike | RankFunction | None = None,
         normaliser: npt.ArrayLike | CountFunction | None = None,
     ) -> None:
+        if not isinstance(name, str):
+            raise SettingError(f"the name of a utility is {name!r}. Give text, such as 'clicks'.")
         for field, value in {
             "label": name,
             "discounts": _given(discount, "discount", (1,)),
@@ -78,7 +80,7 @@ class Custom(Utility):
         if self.normalisers is None:
             return np.ones(np.broadcast_shapes(m.shape, k.shape))
         if callable(self.normalisers):
-            return np.asarray(self.normalisers(m, k), dtype=np.float64)
+            return _returned(self.normalisers(m, k), "normaliser")
         table = np.asarray(self.normalisers)
         if table.ndim == 1:
             values = _at_ranks(table, k, "normaliser")
@@ -116,9 +118,20 @@ def _given(
     return array
 
 
+def _returned(values: npt.ArrayLike, what: str) -> FloatArray:
+    """What a function of the user's returned, as numbers."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise SettingError(
+            f"the function for the {what} returned no array of numbers ({error}). "
+            "Return a number for each rank, or for each pair of m and k."
+        ) from error
+
+
 def _at_ranks(given: npt.ArrayLike | RankFunction, ranks: FloatArray, what: str) -> FloatArray:
     if callable(given):
-        return np.asarray(given(ranks), dtype=np.float64)
+        return _returned(given(ranks), what)
     array = np.asarray(given)
     places = ranks.astype(np.int64) - 1
     if int(places.max(initial=-1)) >= array.size:

@@ -12,16 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import polars as pl
 
+from topperk._arguments import check_fit
 from topperk._blocks import OnMissing, align, align_whole, candidate_blocks, positions_in
 from topperk._frames import from_polars
 from topperk._kernels.arrays import FloatArray, IntArray
 from topperk._kernels.ranking import hits_in_lists
 from topperk._outcomes import ended, top_of_block
+from topperk._settings import check_count, check_finite
 from topperk._student import holm, two_sided_p, two_sided_quantile
 from topperk._utility_tables import UtilityTables
 from topperk.calibration import Calibration, Calibrator, UserPlatt
@@ -40,7 +42,7 @@ from topperk.ids import Ids
 from topperk.progress import Progress
 from topperk.scores import ScoreSource
 from topperk.split import Split
-from topperk.utility import Utility
+from topperk.utility import Utility, check_utility
 
 __all__ = ["Evaluation", "MethodOutcome", "evaluate", "usual_methods"]
 
@@ -109,8 +111,9 @@ class Evaluation:
 
     def method(self, name: str) -> MethodOutcome:
         """One method by its name; SettingError where there is none of that name."""
+        named: object = name
         for found in self.methods:
-            if found.name == name:
+            if isinstance(named, str) and found.name == named:
                 return found
         raise SettingError(
             f"there is no method {name!r} in this evaluation. Choose among "
@@ -226,6 +229,10 @@ def evaluate(
     >>> found.summary()["method"].to_list()
     ['top-10', 'personal', 'oracle']
     """
+    check_fit(scores, split, progress)
+    if utility is not None:
+        check_utility(utility)
+    check_finite("confidence", confidence)
     if not 0.0 < confidence < 1.0:
         raise SettingError(f"confidence is {confidence}. Give a share between 0 and 1.")
     given = _listed(methods)
@@ -312,11 +319,21 @@ def usual_methods(
     >>> list(usual_methods(NDCG(), max_k=10))
     ['top-1', 'top-5', 'top-10', 'random', 'Val-k', 'personal', 'Oracle']
     """
+    calibrator = UserPlatt() if calibrator is None else calibrator
+    check_count("max_k", max_k)
+    try:
+        lengths = list(fixed)
+    except TypeError as error:
+        raise SettingError(
+            f"fixed is {fixed!r}. Give a list of lengths, such as [1, 5, 10]."
+        ) from error
+    for k in lengths:
+        check_count("a length of fixed", k)
     return {
-        **{f"top-{k}": FixedK(k) for k in fixed if k <= max_k},
+        **{f"top-{k}": FixedK(k) for k in lengths if k <= max_k},
         "random": RandomK(seed, min_k, max_k),
         "Val-k": ValidationK(utility, min_k, max_k),
-        PERSONAL: PersonalizedK(utility, min_k, max_k, calibrator or UserPlatt()),
+        PERSONAL: PersonalizedK(utility, min_k, max_k, calibrator),
         "Oracle": OracleK(utility, min_k, max_k),
     }
 
@@ -325,6 +342,10 @@ def _listed(methods: Methods) -> list[tuple[str | None, ChoiceOfK | FittedK]]:
     """Every method, with the name that a mapping gives it."""
     if isinstance(methods, (ChoiceOfK, FittedK)):
         methods = [methods]
+    try:
+        iter(methods)
+    except TypeError:
+        methods = [cast(Any, methods)]  # refused below, as any that is no method
     named = methods.items() if isinstance(methods, Mapping) else ((None, one) for one in methods)
     given: list[tuple[str | None, ChoiceOfK | FittedK]] = list(named)
     for _, one in given:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from topperk._arguments import check_progress, check_scores, listed_users
 from topperk._blocks import Alignment, OnMissing, align, candidate_blocks, positions_in
 from topperk._frames import from_polars
 from topperk._kernels.arrays import AnyFloatArray, FloatArray, IntArray, OffsetArray
@@ -24,7 +25,7 @@ from topperk.interactions import Interactions
 from topperk.progress import Progress
 from topperk.reasons import Reason
 from topperk.scores import ScoreSource
-from topperk.utility import Utility
+from topperk.utility import Utility, check_utility
 
 __all__ = ["FittedK", "ListSizes", "Seen"]
 
@@ -39,10 +40,7 @@ class Seen:
     @staticmethod
     def joining(one: Interactions, other: Interactions) -> Seen:
         """The items of two parts, each user's in ascending order."""
-        n = one.n_users
-        users = np.concatenate(
-            [np.repeat(np.arange(n), np.diff(part.offsets)) for part in (one, other)]
-        )
+        users = np.concatenate([one.user_codes(), other.user_codes()])
         items = np.concatenate([one.items, other.items])
         order = np.lexsort((items, users))
         offsets = one.offsets + other.offsets
@@ -109,6 +107,7 @@ class FittedK:
             raise SettingError(
                 f"the method {self.name!r} chooses for no utility. Fit PersonalizedK instead."
             )
+        check_utility(utility)
         UtilityTables(utility, self.max_k)
         return replace(self, policy=replace(self.policy, utility=utility))
 
@@ -294,6 +293,9 @@ class FittedK:
         on_missing: OnMissing,
         progress: Progress | None,
     ) -> Any:
+        check_scores(scores)
+        check_progress(progress)
+        users = listed_users(users)
         parts = [
             rows(part)
             for part in self.blocks(scores, users, on_missing=on_missing, progress=progress)

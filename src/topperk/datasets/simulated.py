@@ -31,7 +31,8 @@ import numpy as np
 import numpy.typing as npt
 
 from topperk._kernels.arrays import FloatArray, IntArray
-from topperk._settings import check_count, check_seed
+from topperk._score_checks import numbers_of
+from topperk._settings import check_count, check_finite, check_seed
 from topperk.datasets._drawing import (
     BIAS_SHARE,
     SCORE_SCALE,
@@ -127,7 +128,7 @@ class World:
         return probability
 
     def _codes(self, users: npt.ArrayLike) -> IntArray:
-        codes = np.asarray(users)
+        codes = numbers_of(users, "users")
         if codes.ndim != 1 or (codes.size > 0 and codes.dtype.kind not in "iu"):
             raise IdError(
                 f"users are {codes.dtype} of shape {codes.shape}. Give user codes: integers in one "
@@ -181,6 +182,7 @@ def simulate_world(
         ("tail", tail, 0.0, 5.0),
         ("noise", noise, 0.0, 100.0),
     ):
+        check_finite(name, value)
         if not least <= value <= most:
             raise SettingError(f"{name} is {value}. Give a number from {least:g} to {most:g}.")
     items = DrawnItems.drawn(n_items, seed, n_factors, tail, noise)
