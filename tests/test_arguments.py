@@ -172,6 +172,14 @@ PUBLIC = [
         min_per_item=1,
         core=1,
     ),
+    offered(
+        tp.Interactions,
+        ids=DATA.ids,
+        offsets=DATA.offsets,
+        items=DATA.items,
+        ratings=None,
+        timestamps=np.arange(DATA.n_interactions),
+    ),
     offered(DATA.select, mask=np.ones(DATA.n_interactions, dtype=bool)),
     offered(DATA.filter, min_per_user=1, min_per_item=1),
     offered(DATA.k_core, k=1),
@@ -271,6 +279,8 @@ PUBLIC = [
         noise=0.1,
     ),
 ]
+# Not here: what the parts of the library ask of each other (block, probabilities, normaliser ...),
+# and the fields of results.
 INSTEAD: list[Any] = [
     "text",
     None,
@@ -290,7 +300,7 @@ INSTEAD: list[Any] = [
 def replaced() -> Iterator[tuple[Offered, str, object]]:
     for one in PUBLIC:
         for argument in one.good:
-            # What messages call a thing is no input; whether pairs are missing is asked of users.
+            # What messages call a thing is no input.
             if argument != "what":
                 for value in INSTEAD:
                     yield one, argument, value

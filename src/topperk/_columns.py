@@ -178,10 +178,10 @@ def moments(values: pl.Series, what: str) -> npt.NDArray[np.int64] | npt.NDArray
     if values.dtype == pl.String:
         values = _times_from_text(values, what)
     if isinstance(values.dtype, (pl.Datetime, pl.Date)):
-        _refuse_nulls(values, what)
+        refuse_nulls(values, what)
         return _microseconds(values, what)
     if values.dtype.is_integer():
-        _refuse_nulls(values, what)
+        refuse_nulls(values, what)
         try:
             array: npt.NDArray[np.int64] = values.cast(pl.Int64).to_numpy(writable=True)
         except pl.exceptions.PolarsError as error:
@@ -214,7 +214,7 @@ def _microseconds(values: pl.Series, what: str) -> npt.NDArray[np.int64]:
 
 
 def _times_from_text(values: pl.Series, what: str) -> pl.Series:
-    _refuse_nulls(values, what)
+    refuse_nulls(values, what)
     readings: tuple[Callable[[], pl.Series], ...] = (
         lambda: values.cast(pl.Float64),
         lambda: values.str.to_datetime(time_unit="us"),
@@ -233,7 +233,7 @@ def _numbers(values: pl.Series, what: str) -> pl.Series:
     """The values as a numeric column without nulls."""
     if values.dtype == pl.Object:
         raise InputError(f"{what} mixes values of several types. Give numbers only.")
-    _refuse_nulls(values, what)
+    refuse_nulls(values, what)
     if values.dtype.is_numeric():
         return values
     if values.dtype == pl.Boolean:
@@ -249,12 +249,15 @@ def _numbers(values: pl.Series, what: str) -> pl.Series:
     raise InputError(f"{what} is of type {values.dtype}. Give numbers.")
 
 
-def _refuse_nulls(values: pl.Series, what: str) -> None:
+def refuse_nulls(
+    values: pl.Series, what: str, things: str = "values", error: type[InputError] = InputError
+) -> None:
+    """The error where any is missing; ``things`` is what messages call them."""
     if values.null_count():
         row = int(values.is_null().arg_max() or 0)
-        raise InputError(
-            f"{what}: {values.null_count()} of {len(values)} values are missing, the first in row "
-            f"{row + 1}. Drop these rows or fill the values in."
+        raise error(
+            f"{what}: {values.null_count()} of {len(values)} {things} are missing, the first in "
+            f"row {row + 1}. Drop these rows or fill the {things} in."
         )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from topperk._columns import refuse_nulls
 from topperk._frames import FrameKind, to_series
 from topperk._kernels.arrays import IntArray
 from topperk._settings import check_choice
@@ -57,7 +58,7 @@ class IdIndex:
                 f"the ids of an index are of type {self.values.dtype}. "
                 "Make it with IdIndex.from_values, which accepts and checks all kinds of ids."
             )
-        _refuse_nulls(self.values, "the ids of an index")
+        refuse_nulls(self.values, "the ids of an index", "ids", IdError)
         if self.values.n_unique() < len(self.values):
             first = self.values.filter(self.values.is_duplicated())[0]
             raise IdError(f"the ids of an index hold {first!r} more than once. Give each id once.")
@@ -269,7 +270,7 @@ def _plain(given: pl.Series, what: str) -> pl.Series:
     kind = given.dtype
     if kind == pl.Object:
         raise IdError(f"{what}: {_mixture(given)}. Cast all ids to integers or all to strings.")
-    _refuse_nulls(given, what)
+    refuse_nulls(given, what, "ids", IdError)
     if isinstance(kind, (pl.Categorical, pl.Enum)):
         return given.cast(pl.String)
     if kind == pl.String or kind in _INTEGERS or len(given) == 0:
@@ -288,16 +289,6 @@ def _plain(given: pl.Series, what: str) -> pl.Series:
     if kind.is_integer():
         raise IdError(f"{what}: the ids are {kind}, of more than 64 bits. Cast them to strings.")
     raise IdError(f"{what}: the ids are of type {kind}. Cast them to integers or to strings.")
-
-
-def _refuse_nulls(given: pl.Series, what: str) -> None:
-    """IdError where ids are missing."""
-    if given.null_count():
-        row = given.is_null().arg_max()
-        raise IdError(
-            f"{what}: {given.null_count()} of {len(given)} ids are missing, the first in row "
-            f"{_row(row)}. Drop these rows or fill the ids in."
-        )
 
 
 def _mixture(given: pl.Series) -> str:

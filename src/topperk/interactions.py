@@ -29,7 +29,7 @@ from topperk._merging import latest_of_each
 from topperk._score_checks import numbers_of
 from topperk._settings import check_count, check_finite
 from topperk.errors import InputError, MissingExtraError
-from topperk.ids import IdIndex, Ids, checked_codes
+from topperk.ids import IdIndex, Ids, check_ids, checked_codes
 
 if TYPE_CHECKING:
     from topperk._frames import Source
@@ -65,6 +65,14 @@ class Interactions:
 
     def __post_init__(self) -> None:
         """Check shapes and types, and that every user's items ascend."""
+        check_ids(self.ids)
+        for name in ("offsets", "items", "ratings", "timestamps"):
+            values, may_lack = getattr(self, name), name in ("ratings", "timestamps")
+            if not (isinstance(values, np.ndarray) or (may_lack and values is None)):
+                raise InputError(
+                    f"{name} of interactions are of type {type(values).__name__}. Give a numpy "
+                    "array, or make interactions with read_interactions."
+                )
         if self.offsets.dtype != np.int64 or self.items.dtype != np.int32:
             raise InputError(
                 f"interactions were given {self.offsets.dtype} offsets and {self.items.dtype} "
