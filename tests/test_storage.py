@@ -23,8 +23,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from topperk import _durable, _manifest, storage
+from topperk._strings import pack_strings, unpack_strings
 from topperk.errors import StorageError
-from topperk.storage import pack_strings, read_folder, unpack_strings, write_folder
+from topperk.storage import check_savable, read_folder, write_folder
 
 OLD = ({"name": "old", "c": 1.0}, {"slope": np.arange(5.0), "codes": np.arange(3, dtype=np.int32)})
 NEW = ({"name": "new", "c": 0.1}, {"slope": np.ones(7), "reason": np.zeros(4, dtype=np.uint8)})
@@ -268,12 +269,33 @@ def test_what_is_not_a_model_is_refused_and_untouched(
 ) -> None:
     make(tmp_path / "m")
     before = contents(tmp_path)
-    with pytest.raises(StorageError):
+    with pytest.raises(StorageError) as late:
         write_folder(tmp_path / "m", *NEW)
+    assert contents(tmp_path) == before
+    with pytest.raises(StorageError) as early:
+        check_savable(tmp_path / "m")
+    assert str(early.value) == str(late.value)
     assert contents(tmp_path) == before
     with pytest.raises(StorageError):
         read_folder(tmp_path / "m")
     assert contents(tmp_path) == before
+
+
+def test_a_name_longer_than_the_file_system_allows(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="can not save the model"):
+        write_folder(tmp_path / ("x" * 300), *OLD)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_place_that_can_be_written_is_only_looked_at(tmp_path: Path) -> None:
+    write_folder(tmp_path / "old", *OLD)
+    (tmp_path / "empty").mkdir()
+    before = contents(tmp_path)
+    for name in ("old", "empty", "new"):
+        check_savable(tmp_path / name)
+        assert contents(tmp_path) == before
+        write_folder(tmp_path / name, *NEW)
+        before = contents(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -282,13 +304,15 @@ def test_what_is_not_a_model_is_refused_and_untouched(
         ("missing/m", "there is no folder"),
         ("file/m", "there is no folder"),
         ("\0", "can not name a folder"),
-        ("x" * 300, "can not save the model"),
+        (f"{'x' * 300}/m", "there is no folder"),
     ],
 )
 def test_a_place_that_can_not_be_written(tmp_path: Path, path: str, words: str) -> None:
     (tmp_path / "file").write_text("a file")
     with pytest.raises(StorageError, match=words):
         write_folder(f"{tmp_path}/{path}", *OLD)
+    with pytest.raises(StorageError, match=words):
+        check_savable(f"{tmp_path}/{path}")
     with pytest.raises(StorageError, match="there is no model"):
         read_folder(f"{tmp_path}/{path}")
     assert os.listdir(tmp_path) == ["file"]

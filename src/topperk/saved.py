@@ -20,6 +20,7 @@ from topperk import utility as utilities
 from topperk._frames import FrameKind
 from topperk._policies import PersonalPolicy, Policy, RandomPolicy, TablePolicy
 from topperk._stored import reasons_named, stored_array, stored_count, stored_seen, stored_text
+from topperk._strings import pack_strings, unpack_strings
 from topperk._utility_tables import Method
 from topperk.calibration import Calibration, PlattCalibration
 from topperk.custom import Custom
@@ -27,7 +28,7 @@ from topperk.errors import SettingError, StorageError
 from topperk.fitted import FittedK, Seen
 from topperk.ids import IdIndex, Ids
 from topperk.reasons import Reason
-from topperk.storage import pack_strings, read_folder, unpack_strings, write_folder
+from topperk.storage import read_folder, write_folder
 
 __all__ = ["load", "save"]
 

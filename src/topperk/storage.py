@@ -25,18 +25,15 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from io import BufferedReader
-from itertools import pairwise
 from tokenize import TokenError
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from topperk._durable import HashingWriter, locked, sync_folder, synced_file
-from topperk._kernels.arrays import OffsetArray
 from topperk._manifest import (
     DATA_FOLDER,
     MANIFEST,
@@ -56,7 +53,7 @@ from topperk._manifest import (
 from topperk._settings import check_path
 from topperk.errors import StorageError
 
-__all__ = ["pack_strings", "read_folder", "unpack_strings", "write_folder"]
+__all__ = ["check_savable", "read_folder", "write_folder"]
 
 AnyPath: TypeAlias = "str | os.PathLike[str]"
 
@@ -75,15 +72,32 @@ def write_folder(path: AnyPath, config: Mapping[str, Json], arrays: Mapping[str,
     check_path("path", path)
     head = checked_config(config)
     checked = {name: checked_array(name, array) for name, array in arrays.items()}
-    shown = os.fspath(path)
-    if "\0" in shown or not shown:
-        raise StorageError(f"{shown!r} can not name a folder. Pass another path for the model.")
-    root = os.path.realpath(shown)
+    shown, root = _place(path)
     try:
         if not os.path.lexists(root):
             _write_new(root, shown, head, checked)
         else:
             _write_over(root, shown, head, checked)
+    except OSError as error:
+        raise StorageError(_why_not_written(shown, error)) from error
+
+
+def check_savable(path: AnyPath) -> None:
+    """The error that ``write_folder`` would raise for the path, before anything takes long.
+
+    Nothing is written: what only writing can tell, such as a full disk, is not noticed here.
+    """
+    shown, root = _place(path)
+    effective = os.access in os.supports_effective_ids
+    try:
+        if os.path.lexists(root):
+            _check_folder(root, shown)
+            _check_ours(root, shown)
+            place = root
+        else:
+            place = _parent_of(root, shown)
+        if not os.access(place, os.W_OK | os.X_OK, effective_ids=effective):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         raise StorageError(_why_not_written(shown, error)) from error
 
@@ -106,56 +120,39 @@ def read_folder(path: AnyPath) -> tuple[dict[str, Any], dict[str, AnyArray]]:
     return _read_parts(shown, parsed_manifest(shown, newer))
 
 
-def pack_strings(strings: Sequence[str]) -> tuple[npt.NDArray[np.uint8], OffsetArray]:
-    """Strings as two plain arrays: their UTF-8 bytes end to end, and n + 1 offsets into them."""
-    try:
-        encoded = [text.encode() for text in strings]
-    except UnicodeEncodeError as error:
-        raise StorageError(
-            f"the string {error.object!r} is not valid Unicode and can not be stored. "
-            "Replace its lone surrogates."
-        ) from error
-    offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
-    np.cumsum([len(piece) for piece in encoded], out=offsets[1:])
-    return np.frombuffer(b"".join(encoded), dtype=np.uint8).copy(), offsets
-
-
-def unpack_strings(data: AnyArray, offsets: AnyArray) -> list[str]:
-    """The strings that ``pack_strings`` packed; ``StorageError`` if the arrays can not be such."""
-    if (
-        data.dtype != np.uint8
-        or offsets.dtype != np.int64
-        or data.ndim != 1
-        or offsets.ndim != 1
-        or len(offsets) == 0
-        or offsets[0] != 0
-        or offsets[-1] != len(data)
-        or np.any(np.diff(offsets) < 0)
-    ):
-        raise StorageError(
-            "the stored strings are damaged: their offsets do not fit their bytes. "
-            "Fit and save the model again."
-        )
-    whole, ends = data.tobytes(), offsets.tolist()
-    try:
-        return [whole[a:b].decode() for a, b in pairwise(ends)]
-    except UnicodeDecodeError as error:
-        raise StorageError(
-            "the stored strings are damaged: they are not UTF-8. Fit and save the model again."
-        ) from error
-
-
 # --- writing ----------------------------------------------------------------------------------
 
 
-def _write_new(root: str, shown: str, head: dict[str, Json], arrays: dict[str, AnyArray]) -> None:
-    """Write the whole folder under a temporary name beside its place, then rename it."""
-    parent, name = os.path.split(root)
+def _place(path: AnyPath) -> tuple[str, str]:
+    """The path as messages show it, and the folder that it leads to."""
+    shown = os.fspath(path)
+    if "\0" in shown or not shown:
+        raise StorageError(f"{shown!r} can not name a folder. Pass another path for the model.")
+    return shown, os.path.realpath(shown)
+
+
+def _parent_of(root: str, shown: str) -> str:
+    """The folder in which a new model is to stand."""
+    parent = os.path.dirname(root)
     if not os.path.isdir(parent):
         raise StorageError(
             f"can not save the model to '{shown}': there is no folder '{parent}'. "
             "Create it, or pass another path."
         )
+    return parent
+
+
+def _check_folder(root: str, shown: str) -> None:
+    if not os.path.isdir(root):
+        raise StorageError(
+            f"can not save the model to '{shown}': that is a file, and it was left as it is. "
+            "Pass another path."
+        )
+
+
+def _write_new(root: str, shown: str, head: dict[str, Json], arrays: dict[str, AnyArray]) -> None:
+    """Write the whole folder under a temporary name beside its place, then rename it."""
+    parent, name = _parent_of(root, shown), os.path.basename(root)
     _remove_dead_stages(root)
     token = secrets.token_hex(8)
     stage = os.path.join(parent, f".{name}.saving-{token}")
@@ -173,11 +170,7 @@ def _write_new(root: str, shown: str, head: dict[str, Json], arrays: dict[str, A
 
 def _write_over(root: str, shown: str, head: dict[str, Json], arrays: dict[str, AnyArray]) -> None:
     """Write fresh arrays beside the old ones, then replace the manifest that names them."""
-    if not os.path.isdir(root):
-        raise StorageError(
-            f"can not save the model to '{shown}': that is a file, and it was left as it is. "
-            "Pass another path."
-        )
+    _check_folder(root, shown)
     with locked(root) as free:
         if not free:
             raise StorageError(
