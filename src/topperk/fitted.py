@@ -133,7 +133,9 @@ class FittedK:
         """A row per user: ``user_id, k, expected_utility, expected_relevant, calibration``.
 
         The frame is of the kind that the scores' ids came in. ``users`` limits it to these ids.
-        ``calibration`` is the name of a ``Reason``, in lower case.
+        ``calibration`` is the name of a ``Reason``, in lower case. A user without any candidate is
+        an error, or with ``on_missing="skip"`` one of length 0; users and items that the model
+        does not know are neither.
         """
         names = {reason.code: reason.name.lower() for reason in Reason}
 
@@ -162,7 +164,8 @@ class FittedK:
     ) -> Any:
         """The lists, each cut at its user's length: ``user_id, item_id, rank, score, probability``.
 
-        Ranks start at 1. A user whose length is 0 has no row.
+        Ranks start at 1. A user whose length is 0 has no row. ``on_missing`` is about users without
+        any candidate, as in ``sizes``.
         """
 
         def rows(part: ListSizes) -> pl.DataFrame:
@@ -190,7 +193,8 @@ class FittedK:
     ) -> Any:
         """The expected utility of every length: ``user_id, k, expected_utility``, k from 0.
 
-        Methods that estimate no utility have no curves.
+        Methods that estimate no utility have no curves. ``on_missing`` is about users without any
+        candidate, as in ``sizes``.
         """
         if self.utility is None:
             raise SettingError(
