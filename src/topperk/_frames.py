@@ -42,6 +42,7 @@ __all__ = [
     "finite_numbers",
     "from_polars",
     "moments",
+    "open_table",
     "read_columns",
     "read_frame_file",
     "to_polars",

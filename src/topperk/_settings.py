@@ -52,6 +52,6 @@ def check_shares(validation: float, test: float) -> None:
             raise SettingError(f"{name} is {share}. Give a share of at least 0 and below 1.")
     if validation + test >= 1.0:
         raise SettingError(
-            f"validation={validation} and test={test} leave nothing for training. "
+            f"validation {validation} and test {test} leave nothing for training. "
             "Make their sum less than 1."
         )

@@ -232,7 +232,7 @@ class Interactions:
         check_count("min_per_item", min_per_item)
         mask = (self.counts_per_user() >= min_per_user)[self.user_codes()]
         mask &= (self.counts_per_item() >= min_per_item)[self.items]
-        return self._compact(mask, f"min_per_user={min_per_user}, min_per_item={min_per_item}")
+        return self._compact(mask, f"min_per_user {min_per_user} and min_per_item {min_per_item}")
 
     def k_core(self, k: int) -> Interactions:
         """The largest part in which every user has at least k items and every item k users.
@@ -337,7 +337,7 @@ def read_interactions(
         high = data.ratings >= min_rating
         if not high.any():
             raise InputError(
-                f"no rating in {read.where} reaches min_rating={min_rating}; the highest is "
+                f"no rating in {read.where} reaches min_rating {min_rating}; the highest is "
                 f"{data.ratings.max():g}. Lower min_rating."
             )
         data = data.select(high)

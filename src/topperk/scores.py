@@ -280,7 +280,7 @@ class Candidates:
         column, label = columns.pop("score"), columns.label("score")
         if not column.dtype.is_numeric():
             raise ScoreError(
-                f"{label} holds {column.dtype}, not numbers. Name the column of scores with score=."
+                f"{label} holds {column.dtype}, not numbers. Name the column of scores: score=..."
             )
         user_ids, item_ids = columns.pop("user_id"), columns.pop("item_id")
         users = IdIndex.sorted_from(user_ids, columns.label("user_id"))

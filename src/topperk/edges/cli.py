@@ -16,23 +16,35 @@ import polars as pl
 from cyclopts import App, CycloptsError, Parameter
 
 import topperk
-from topperk._blocks import OnMissing
 from topperk._files import check_writable
 from topperk._frames import check_writable_table, to_polars, write_frame_file
 from topperk.calibration import Correction
 from topperk.edges.cli_datasets import datasets
 from topperk.edges.opening import (
     AS_USUAL,
-    CalibratorName,
-    Json,
     Reading,
     calibrator_named,
     chosen_users,
+    chosen_utilities,
     made_folder,
+    open_scores,
     write_parts,
 )
+from topperk.edges.options import (
+    CalibratorName,
+    CandidateColumn,
+    Interactions,
+    Json,
+    Missing,
+    MissingCandidates,
+    Model,
+    ScoreColumn,
+    Scores,
+)
+from topperk.edges.shell_words import in_shell_words
 from topperk.errors import SettingError, TopperkError
-from topperk.utility import Method, Utility, utility_named
+from topperk.storage import check_savable
+from topperk.utility import Method, utility_named
 
 INTERRUPTED = 130
 
@@ -46,26 +58,6 @@ app = App(
 )
 app.register_install_completion_command()
 app.command(datasets)
-
-Interactions = Annotated[
-    Path,
-    Parameter(
-        help="A file of interactions (CSV, TSV, Parquet, JSON lines, Arrow), or a folder with the "
-        "parts train, validation and perhaps test, as `topperk split` writes them."
-    ),
-]
-Scores = Annotated[
-    Path,
-    Parameter(
-        help="An .npz with user_vectors, item_vectors, user_ids and item_ids, or a table of "
-        "candidates with the columns user_id, item_id and score."
-    ),
-]
-Model = Annotated[Path, Parameter(help="The folder of a fitted model.")]
-Missing = Annotated[
-    OnMissing,
-    Parameter(help="What to do about users and items that only one side knows: error or skip."),
-]
 
 
 @app.command
@@ -150,11 +142,13 @@ def fit(
     ] = None,
     method: Annotated[Method, Parameter(help="exact, or the paper's approximations.")] = "exact",
     reading: Reading = AS_USUAL,
+    score: ScoreColumn = None,
     on_missing: Missing = "error",
 ) -> None:
     """Fit personal list lengths on held-out interactions, and save the model.
 
-    The scores must come from a model that was trained without the validation part. A file of
+    The scores must come from a model that was trained without the validation part; if it knows
+    only what is in the train part, pass `--on-missing skip`. A file of
     interactions is split as `topperk split` would split it with the same options.
 
     **Examples**
@@ -168,8 +162,9 @@ def fit(
     settings = topperk.PersonalizedK(
         utility_named(utility), min_k, max_k, calibrator_named(calibrator, correction), method
     )
-    parts = reading.split(interactions)
-    source = topperk.load_scores(scores)
+    check_savable(model)
+    parts = reading.split(interactions, beside=scores)
+    source = open_scores(scores, reading.user_id, reading.item_id, score, beside=interactions)
     with bars() as progress:
         fitted = settings.fit(source, parts, on_missing=on_missing, progress=progress)
     fitted.save(model)
@@ -195,7 +190,10 @@ def recommend(
         list[str] | None, Parameter(negative="", help="Only this user; may be repeated.")
     ] = None,
     json: Json = False,
-    on_missing: Missing = "error",
+    user_id: CandidateColumn = None,
+    item_id: CandidateColumn = None,
+    score: CandidateColumn = None,
+    on_missing: MissingCandidates = "error",
 ) -> None:
     """Give every user a list of their own length.
 
@@ -211,9 +209,14 @@ def recommend(
     from topperk.edges.terminal import bars, say_frame, talk
 
     if output is not None:
+        if json:
+            raise SettingError(
+                f"--json is about stdout, and --output writes the file {output}. Leave out one of "
+                "them; a file that ends in .jsonl holds JSON lines."
+            )
         check_writable_table(output)
     fitted = topperk.load(model)
-    source = topperk.load_scores(scores)
+    source = open_scores(scores, user_id, item_id, score)
     users = None if user is None else chosen_users(user, source.ids.users)
     verb = fitted.sizes if sizes else fitted.recommend
     with bars() as progress:
@@ -244,6 +247,7 @@ def evaluate(
         Path | None, Parameter(help="Write each user's length and utility to this table.")
     ] = None,
     reading: Reading = AS_USUAL,
+    score: ScoreColumn = None,
     json: Json = False,
     on_missing: Missing = "error",
 ) -> None:
@@ -266,9 +270,9 @@ def evaluate(
     if per_user is not None:
         check_writable_table(per_user)
     fitted = topperk.load(model)
-    utilities = _utilities(fitted.utility, utility)
-    parts = reading.split(interactions)
-    source = topperk.load_scores(scores)
+    utilities = chosen_utilities(fitted.utility, utility)
+    parts = reading.split(interactions, beside=scores)
+    source = open_scores(scores, reading.user_id, reading.item_id, score, beside=interactions)
     with bars() as progress:
         measured = measure(
             fitted,
@@ -303,6 +307,9 @@ def curve(
     scores: Scores,
     user: Annotated[str, Parameter(help="The user's id.")],
     *,
+    user_id: CandidateColumn = None,
+    item_id: CandidateColumn = None,
+    score: CandidateColumn = None,
     json: Json = False,
 ) -> None:
     """Show why a user gets as many items as they get: the expected utility of every length.
@@ -317,7 +324,7 @@ def curve(
     from topperk.edges.terminal import is_terminal, say_frame, say_json, show_curve, talk
 
     fitted = topperk.load(model)
-    source = topperk.load_scores(scores)
+    source = open_scores(scores, user_id, item_id, score)
     utility = fitted.utility
     if utility is None:
         raise SettingError(f"the method {fitted.name!r} estimates no utility, so it has no curve.")
@@ -356,16 +363,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit status."""
-    from topperk.edges.terminal import talk
+    from topperk.edges.terminal import page, talk
 
     try:
-        app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+        with page() as console:
+            app(
+                arguments,
+                console=console,
+                exit_on_error=False,
+                print_error=False,
+                result_action="return_value",
+            )
     except CycloptsError as error:
         talk(f"topperk: {error}")
         talk("Try `topperk --help`, or --help after a verb.")
         return 2
     except TopperkError as error:
-        talk(f"topperk: {error}", style="red")
+        talk(f"topperk: {in_shell_words(str(error))}", style="red")
         return 1
     except KeyboardInterrupt:
         talk("interrupted")
@@ -373,15 +387,6 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         return 0  # whoever read the output has gone, as `head` does: nothing is left to say
     return 0
-
-
-def _utilities(own: Utility | None, names: Sequence[str] | None) -> list[Utility]:
-    if names:
-        return list({found.name: found for found in map(utility_named, names)}.values())
-    usual = [utility_named(name) for name in ("ndcg", "pdcg", "f1", "tp")]
-    if own is None:
-        return usual
-    return [own, *(found for found in usual if found.name != own.name)]
 
 
 def _frame(frame: Any) -> pl.DataFrame:

@@ -9,7 +9,8 @@ import numpy as np
 import polars as pl
 from cyclopts import App, Parameter
 
-from topperk.edges.opening import Json, made_folder, write_parts
+from topperk.edges.opening import made_folder, write_parts
+from topperk.edges.options import Json
 from topperk.ids import Ids
 from topperk.scores import Factors
 

@@ -5,27 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from topperk._frames import to_polars, write_frame_files
+from topperk._frames import open_table, to_polars, write_frame_files
 from topperk.calibration import Calibrator, Correction, GlobalPlatt, Uncalibrated, UserPlatt
+from topperk.edges.options import CalibratorName, Column, IdColumn, Share, SplitName
 from topperk.errors import FileFormatError, IdError, SettingError, StorageError
 from topperk.ids import IdIndex
 from topperk.interactions import Interactions, read_interactions
+from topperk.scores import Candidates, ScoreSource, load_scores
 from topperk.split import Split, split_given, split_last, split_random, split_time
+from topperk.utility import Utility, utility_named
 
 PARTS = ("train", "validation", "test")
-SplitName: TypeAlias = Literal["random", "last", "time"]
-CalibratorName: TypeAlias = Literal["user", "user-population", "global", "none", "probability"]
-Share: TypeAlias = Annotated[
-    float, Parameter(help="Share held out (with --split last: how many of each user).")
-]
-Column: TypeAlias = Annotated[
-    str | None, Parameter(help="The column's name, where it is not recognised.")
-]
-Json: TypeAlias = Annotated[bool, Parameter(name="--json", negative="", help="JSON on stdout.")]
 
 
 @Parameter(name="*")
@@ -37,20 +31,27 @@ class Reading:
     validation: Share = 0.2
     test: Share = 0.2
     seed: Annotated[int, Parameter(help="Of the random split and of random lengths.")] = 0
-    user_id: Column = None
-    item_id: Column = None
+    user_id: IdColumn = None
+    item_id: IdColumn = None
     rating: Column = None
     timestamp: Column = None
     min_rating: Annotated[float | None, Parameter(help="Leave out lower ratings.")] = None
     min_per_user: Annotated[int, Parameter(help="Leave out users with fewer items.")] = 1
     min_per_item: Annotated[int, Parameter(help="Leave out items with fewer users.")] = 1
+    core: Annotated[
+        int | None,
+        Parameter(help="Leave out rare users and items in turns until all have that many left."),
+    ] = None
 
-    def split(self, path: Path) -> Split:
-        """A folder of parts, or one file of interactions, split here."""
+    def split(self, path: Path, *, beside: Path | None = None) -> Split:
+        """A folder of parts, or one file of interactions, split here.
+
+        A column that is named outright may also be one of the scores ``beside`` alone.
+        """
         if path.is_dir():
-            names = PARTS if any(path.glob("test.*")) else PARTS[:2]
-            return split_given(*(self._read(_part(path, name)) for name in names))
-        data = self._read(path)
+            self._refuse_leaving_out(path)
+            return split_given(*(self._read(part, beside) for part in _parts(path)))
+        data = self._read(path, beside)
         if self.how == "random":
             return split_random(data, self.validation, self.test, self.seed)
         if self.how == "time":
@@ -62,20 +63,61 @@ class Reading:
             )
         return split_last(data, int(self.validation), int(self.test))
 
-    def _read(self, path: Path) -> Interactions:
+    def _refuse_leaving_out(self, folder: Path) -> None:
+        """SettingError for what would leave out rows of each part by itself."""
+        for name in ("min_rating", "min_per_user", "min_per_item", "core"):
+            if getattr(self, name) != getattr(AS_USUAL, name):
+                raise SettingError(
+                    f"--{name.replace('_', '-')} counts on the whole data, and {folder} is a "
+                    "folder of parts, which is taken as it stands. Give it to `topperk split`."
+                )
+
+    def _read(self, path: Path, beside: Path | None) -> Interactions:
         return read_interactions(
             path,
-            user_id=self.user_id,
-            item_id=self.item_id,
+            user_id=_named_in(path, self.user_id, beside),
+            item_id=_named_in(path, self.item_id, beside),
             rating=self.rating,
             timestamp=self.timestamp,
             min_rating=self.min_rating,
             min_per_user=self.min_per_user,
             min_per_item=self.min_per_item,
+            core=self.core,
         )
 
 
 AS_USUAL = Reading()
+
+
+def open_scores(
+    path: Path,
+    user_id: str | None,
+    item_id: str | None,
+    score: str | None,
+    *,
+    beside: Path | None = None,
+) -> ScoreSource:
+    """Factors, or a table of candidates, whose columns may be named.
+
+    The columns of ids may also be those of the interactions ``beside`` alone.
+    """
+    if path.suffix.lower() != ".npz":
+        return Candidates(
+            path,
+            user_id=_named_in(path, user_id, beside),
+            item_id=_named_in(path, item_id, beside),
+            score=score,
+        )
+    named = {"--score": score}
+    if beside is None:
+        named |= {"--user-id": user_id, "--item-id": item_id}
+    for option, name in named.items():
+        if name is not None:
+            raise SettingError(
+                f"{option} names a column of a table of candidates, and {path} holds factors. "
+                f"Leave {option} out."
+            )
+    return load_scores(path)
 
 
 def write_parts(split: Split, folder: Path) -> None:
@@ -126,6 +168,39 @@ def chosen_users(words: Iterable[str], index: IdIndex) -> list[Any]:
             )
         found.append(given)
     return found
+
+
+def chosen_utilities(own: Utility | None, names: Iterable[str] | None) -> list[Utility]:
+    """The utilities that are named, each once; or the model's own and the usual four."""
+    if names:
+        return list({found.name: found for found in map(utility_named, names)}.values())
+    usual = [utility_named(name) for name in ("ndcg", "pdcg", "f1", "tp")]
+    if own is None:
+        return usual
+    return [own, *(found for found in usual if found.name != own.name)]
+
+
+def _named_in(path: Path, name: str | None, beside: Path | None) -> str | None:
+    """The name of a column, or None where only the file beside this one has such a column.
+
+    A name that neither of them has is given back, for the reader of the file to refuse.
+    """
+    if name is None or beside is None or name in _columns(path) or name not in _columns(beside):
+        return name
+    return None
+
+
+def _columns(path: Path) -> set[str]:
+    """The columns of a table, or of all parts in a folder; factors have none."""
+    if path.suffix.lower() == ".npz":
+        return set()
+    tables = _parts(path) if path.is_dir() else [path]
+    return {name for table in tables for name in open_table(table, "a table").columns}
+
+
+def _parts(folder: Path) -> list[Path]:
+    names = PARTS if any(folder.glob("test.*")) else PARTS[:2]
+    return [_part(folder, name) for name in names]
 
 
 def _part(folder: Path, name: str) -> Path:

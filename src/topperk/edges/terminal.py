@@ -68,6 +68,15 @@ def say(data: str) -> None:
         ) from error
 
 
+@contextmanager
+def page() -> Iterator[Console]:
+    """A console whose page (help, or the version) goes to stdout in the end."""
+    drawn = io.StringIO()
+    yield Console(file=drawn, force_terminal=is_terminal(sys.stdout))
+    if drawn.getvalue():
+        say(drawn.getvalue())
+
+
 def say_json(content: object) -> None:
     """One JSON document on stdout."""
     say(json.dumps(content, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
