@@ -241,10 +241,8 @@ def evaluate(
             _refuse_seen(one.name if name is None else name, one, split)
     fitted = _fitted(given, scores, split, on_missing, progress)
     # Val-k and the Oracle are tables of lengths once they are fitted: their settings hold more.
-    aims = [
-        (getattr(setting, "utility", one.utility), one.min_k)
-        for (_, setting), one in zip(given, fitted.values(), strict=True)
-    ]
+    pairs = zip(given, fitted.values(), strict=True)
+    aims = [(getattr(setting, "utility", one.utility), one.min_k) for (_, setting), one in pairs]
     if utility is None:
         utility = next((aim for aim, _ in aims if aim is not None), None)
     if utility is None:
@@ -340,12 +338,8 @@ def usual_methods(
 
 def _listed(methods: Methods) -> list[tuple[str | None, ChoiceOfK | FittedK]]:
     """Every method, with the name that a mapping gives it."""
-    if isinstance(methods, (ChoiceOfK, FittedK)):
-        methods = [methods]
-    try:
-        iter(methods)
-    except TypeError:
-        methods = [cast(Any, methods)]  # refused below, as any that is no method
+    if isinstance(methods, (ChoiceOfK, FittedK)) or not hasattr(methods, "__iter__"):
+        methods = [cast(Any, methods)]  # what is no method is refused below
     named = methods.items() if isinstance(methods, Mapping) else ((None, one) for one in methods)
     given: list[tuple[str | None, ChoiceOfK | FittedK]] = list(named)
     for _, one in given:
@@ -363,10 +357,10 @@ def _refuse_seen(name: str, one: FittedK, split: Split) -> None:
     """InputError where a method has learnt from what it is to be judged by."""
     n_seen = one.n_seen(split.test)
     if n_seen:
+        n_test = split.test.n_interactions
         raise InputError(
-            f"{n_seen:,} of the {split.test.n_interactions:,} test pairs were in training or "
-            f"validation when {name!r} was fitted. Pass the split, or the parts and options, that "
-            "it was fitted with."
+            f"{n_seen:,} of the {n_test:,} test pairs were in training or validation when {name!r} "
+            "was fitted. Pass the split, or the parts and options, that it was fitted with."
         )
 
 
