@@ -294,6 +294,14 @@ def damaged() -> str:
     return "bad.topperk"
 
 
+def of_functions(place: Place) -> str:
+    """A model for a utility that is made of a function, which no folder can hold."""
+    clicks = tp.Custom("clicks", discount=lambda ranks: 1.0 / ranks)
+    settings = tp.PersonalizedK(clicks, max_k=MAX_K)
+    settings.fit(factors(place.arrays), place.split).save("own.topperk")
+    return "own.topperk"
+
+
 def missing(name: str = "") -> str:
     """A place in a folder that is not there."""
     return str(Path("nowhere", name))
@@ -776,6 +784,14 @@ ROWS: list[Bad] = [
         lambda place: ["recommend", damaged(), "factors.npz"],
         StorageError,
         r"the model 'bad\.topperk' is damaged: .*\. Restore the folder from a copy, or remove it",
+    ),
+    Bad(
+        "a model for a utility of functions",
+        lambda place: tp.load(of_functions(place)),
+        lambda place: ["recommend", of_functions(place), "factors.npz"],
+        SettingError,
+        r"'clicks'\. (Pass it again: load\(path, utility=\.\.\.\)|The command line can not be given "
+        r"that: use the model from Python)\.",
     ),
     # places to write to
     *(
