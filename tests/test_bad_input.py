@@ -790,8 +790,8 @@ ROWS: list[Bad] = [
         lambda place: tp.load(of_functions(place)),
         lambda place: ["recommend", of_functions(place), "factors.npz"],
         SettingError,
-        r"'clicks'\. (Pass it again: load\(path, utility=\.\.\.\)|The command line can not be given "
-        r"that: use the model from Python)\.",
+        r"'clicks'\. (Pass it again: load\(path, utility=\.\.\.\)|The command line can not be "
+        r"given that: use the model from Python)\.",
     ),
     # places to write to
     *(
