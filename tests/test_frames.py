@@ -308,7 +308,12 @@ def any_columns(draw: st.DrawFn) -> dict[str, list[Any]]:
 
 
 def _polars(columns: dict[str, list[Any]], strict: bool) -> Any:
-    return pl.DataFrame({n: pl.Series(n, v, strict=strict) for n, v in columns.items()})
+    frame = pl.DataFrame({n: pl.Series(n, v, strict=strict) for n, v in columns.items()})
+    for values in frame:
+        given = columns[values.name]
+        if values.dtype.is_integer() and any(isinstance(v, float | np.floating) for v in given):
+            raise ValueError("without strict, polars rounds floats among numpy's integers")
+    return frame
 
 
 # What the libraries themselves refuse to hold is not topperk's to judge.
