@@ -727,7 +727,7 @@ def test_what_a_calibration_of_ones_own_states_is_checked(stated: Any, words: st
         (lambda: PersonalizedK(F1(), max_k=10.0), r"max_k is 10\.0"),  # type: ignore[arg-type]
         (lambda: PersonalizedK(F1(), min_k=True), "min_k is True"),
         (lambda: PersonalizedK(F1(), max_k="10"), "max_k is '10'"),  # type: ignore[arg-type]
-        (lambda: PersonalizedK("F1"), r"utility is 'F1'; give one"),  # type: ignore[arg-type]
+        (lambda: PersonalizedK("F1"), r"utility is the text 'F1'. Give one"),  # type: ignore[arg-type]
         (lambda: PersonalizedK(F1), "utility is <function F1"),  # type: ignore[arg-type]
         (lambda: PersonalizedK(F1(), method="fast"), "method is 'fast'"),  # type: ignore[arg-type]
         (lambda: PersonalizedK(F1(), paper_terms=0), "paper_terms is 0"),
@@ -745,7 +745,7 @@ def test_what_a_calibration_of_ones_own_states_is_checked(stated: Any, words: st
         (lambda: ValidationK(F1(), 3, 2), "min_k is 3 and max_k 2"),
         (lambda: ValidationK(None), "utility is None"),  # type: ignore[arg-type]
         (lambda: OracleK(F1(), 0, 0), "every list would be empty"),
-        (lambda: OracleK("NDCG"), "utility is 'NDCG'"),  # type: ignore[arg-type]
+        (lambda: OracleK("NDCG"), "utility is the text 'NDCG'"),  # type: ignore[arg-type]
     ],
 )
 def test_settings_out_of_range_are_named(make: Any, words: str) -> None:

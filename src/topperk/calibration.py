@@ -25,7 +25,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -62,7 +62,6 @@ SCALES = ("logit", "probability")
 ODDS_CAP = 0.98
 
 
-@runtime_checkable
 class Calibration(Protocol):
     """What fitting gives: probabilities for any block of scores.
 
@@ -342,14 +341,21 @@ def logits(probabilities: npt.NDArray[Any]) -> FloatArray:
     return out
 
 
+def is_fitted(calibration: object) -> bool:
+    """Whether it gives probabilities; its ``state`` is asked for only where a model is saved."""
+    users = getattr(calibration, "users", None)
+    asked = ("probabilities", "reasons")
+    return isinstance(users, IdIndex) and all(hasattr(calibration, name) for name in asked)
+
+
 def check_calibration(calibration: object) -> None:
     """SettingError unless it is a fitted calibration."""
-    if isinstance(calibration, Calibration):
+    if is_fitted(calibration):
         return
     cure = "Give a fitted calibration: calibrator.fit(scores, split)"
     if isinstance(calibration, Calibrator):
         cure = f"Fit it first: {calibration!r}.fit(scores, split)"
-    elif isinstance(getattr(calibration, "calibration", None), Calibration):
+    elif is_fitted(getattr(calibration, "calibration", None)):
         cure = "Give its calibration: model.calibration"
     raise SettingError(
         f"calibration is of type {type(calibration).__name__}, which is not fitted. {cure}."

@@ -28,7 +28,7 @@ from topperk._outcomes import ended, outcomes_of
 from topperk._policies import PersonalPolicy, Policy, RandomPolicy, TablePolicy
 from topperk._settings import check_choice, check_count, check_seed
 from topperk._utility_tables import Method, UtilityTables
-from topperk.calibration import Calibration, Calibrator, UserPlatt
+from topperk.calibration import Calibration, Calibrator, UserPlatt, is_fitted
 from topperk.errors import IdError, SettingError
 from topperk.fitted import FittedK, Seen
 from topperk.interactions import Interactions
@@ -75,7 +75,7 @@ class PersonalizedK(ChoiceOfK):
     def __post_init__(self) -> None:
         _check_range(self.min_k, self.max_k)
         check_utility(self.utility)
-        if not isinstance(self.calibrator, Calibrator | Calibration):
+        if not (isinstance(self.calibrator, Calibrator) or is_fitted(self.calibrator)):
             raise SettingError(
                 f"calibrator is {self.calibrator!r}; give one such as UserPlatt(), or a fitted "
                 "calibration."
