@@ -341,6 +341,7 @@ def test_a_utility_of_functions_has_to_be_passed_again(tmp_path: Path, utility: 
 
 
 def test_what_a_model_stores_itself_is_not_taken_from_the_caller(tmp_path: Path) -> None:
+    another: Any = UserPlatt
     for name, method in METHODS.items():
         model = method.fit(SOURCE, SPLIT)
         model.save(tmp_path / name)
@@ -350,8 +351,9 @@ def test_what_a_model_stores_itself_is_not_taken_from_the_caller(tmp_path: Path)
             load(tmp_path / name, utility=NDCG())
         cure = "stores its own calibration" if personal else "has no calibration"
         with pytest.raises(SettingError, match=f"{name} .*{cure}"):
-            load(tmp_path / name, calibration=PlattCalibration)
+            load(tmp_path / name, calibration=another)
         if personal:
+            assert_same(load(tmp_path / name, calibration=PlattCalibration), model, SOURCE)
             other = load(tmp_path / name).for_utility(NDCG())
             assert_same(other, model.for_utility(NDCG()), SOURCE, STRANGERS)
 

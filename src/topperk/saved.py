@@ -135,9 +135,10 @@ def _wanting(
             else f"Pass that one; {utility.name!r} was given."
         )
     kind = policy["calibration"]["type"]
-    if kind == PlattCalibration.__name__ and calibration is not None:
+    own = kind == PlattCalibration.__name__
+    if own and calibration is not None and calibration is not PlattCalibration:
         return f"{path} stores its own calibration. Load it without one: load(path)."
-    if kind != PlattCalibration.__name__ and not hasattr(calibration, "from_state"):
+    if not own and not hasattr(calibration, "from_state"):
         return (
             f"{path} was fitted with a calibration of type {kind}, which is not topperk's own. "
             f"Pass the type: load(path, calibration={kind})."
