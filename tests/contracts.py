@@ -29,11 +29,11 @@ from topperk import (
     Reason,
     Split,
     Utility,
-    _blocks,
     load,
     load_scores,
+    threads,
 )
-from topperk._score_checks import check_block
+from topperk._score_checks import check_shape, check_usable
 from topperk.calibration import CORRECTIONS, Calibration, Calibrator
 from topperk.datasets.simulated import World, simulate_world
 from topperk.scores import ScoreBlock, ScoreSource
@@ -43,10 +43,8 @@ from topperk.scores import ScoreBlock, ScoreSource
 
 def in_blocks_of(pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """From here on a source is read so many pairs at a time, one user at least."""
-    usual = _blocks.candidate_blocks.__defaults__ or ()
-    assert _blocks.BLOCK_PAIRS in usual
-    small = tuple(pairs if value == _blocks.BLOCK_PAIRS else value for value in usual)
-    monkeypatch.setattr(_blocks.candidate_blocks, "__defaults__", small)
+    monkeypatch.setattr(threads, "BLOCK_PAIRS", pairs)
+    monkeypatch.setattr(threads, "LEAST_USERS", 1)
 
 
 def probabilities_of_all(calibration: Calibration, source: ScoreSource) -> npt.NDArray[np.float64]:
@@ -417,7 +415,8 @@ class ScoreSourceContract:
         last = self.source.ids.n_users - 1
         for users in ([0], [last], [last, 0], [0, last, 0], range(last + 1)):
             block = self.source.block(as_codes(users))
-            check_block(block, as_codes(users), self.source.ids)
+            check_shape(block, as_codes(users), self.source.ids)
+            check_usable(block, self.source.ids)
             assert block.users.tolist() == list(users)
             assert block.offsets[-1] == block.scores.size
             counts = np.diff(block.offsets)
@@ -448,7 +447,8 @@ class ScoreSourceContract:
 
     def test_a_block_of_nobody_is_empty(self) -> None:
         block = self.source.block(as_codes([]))
-        check_block(block, as_codes([]), self.source.ids)
+        check_shape(block, as_codes([]), self.source.ids)
+        check_usable(block, self.source.ids)
         assert block.offsets.tolist() == [0]
         assert block.scores.dtype == self.source.block(self.everybody).scores.dtype
 

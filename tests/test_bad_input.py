@@ -978,7 +978,7 @@ ONLY_PYTHON: dict[str, tuple[Callable[[Place], object], str]] = {
     ),
     "a function that returns NaN": (
         lambda place: place.model.sizes(called(place, np.full((N_USERS, N_ITEMS), np.nan))),
-        r"score of item 0 for user 'u00' is NaN\. Give a finite score",
+        r"score of item [0-9] for user 'u00' is NaN\. Give a finite score",
     ),
     "a function that returns too little": (
         lambda place: place.model.sizes(called(place, np.zeros(3))),

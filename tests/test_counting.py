@@ -23,15 +23,19 @@ from topperk._kernels.counting import (
     FEW_SUMS,
     HEAD_THRESHOLD,
     MANY_SUMS,
+    ROOM,
     TAIL_TOLERANCE,
     count_pmf_exact,
     count_pmf_refined_normal,
     count_pmfs,
     dropped_terms_bound,
-    leave_one_out,
-    odds_power_sums,
+    head_of,
+    odds_power_sums_few,
+    odds_power_sums_many,
     tail_pmf,
+    with_items,
 )
+from topperk._kernels.curves import curve_from_counts, lanes_of
 from topperk.errors import ScoreError
 
 Array = npt.NDArray[np.float64]
@@ -41,11 +45,11 @@ JUST_BELOW = float(np.nextafter(HEAD_THRESHOLD, 0.0))
 def pmf_of(p: npt.ArrayLike) -> Array:
     """P(S = m), m = 0..n, from the kernel; scratch arrays are full of rubbish on purpose."""
     p = np.asarray(p, dtype=np.float64)
-    pmf = np.full(p.size + 2, np.nan)
-    first, last = count_pmf_exact(p, np.full(MANY_SUMS + 1, np.nan), pmf)
+    scratch = np.full((3, p.size + ROOM), np.nan)
+    first, last = count_pmf_exact(p, np.full(MANY_SUMS + 1, np.nan), scratch)
     assert 0 <= first <= last <= p.size
     whole = np.zeros(p.size + 1)
-    whole[first : last + 1] = pmf[first : last + 1]
+    whole[first : last + 1] = scratch[0, first : last + 1]
     return whole
 
 
@@ -203,11 +207,17 @@ def test_the_public_one_refuses_what_is_no_probability(p: npt.ArrayLike) -> None
 # --- the tail and its bound -------------------------------------------------------------------
 
 
+def power_sums(p: Array, n_sums: int) -> tuple[Array, float]:
+    """Power sums of the tail's odds from j = 1, and the largest odds."""
+    sums = np.full(MANY_SUMS + 1, np.nan)
+    few = n_sums <= FEW_SUMS
+    largest = odds_power_sums_few(p, sums) if few else odds_power_sums_many(p, sums)
+    return sums, largest
+
+
 def tail_of(p: Array, n_sums: int) -> tuple[Array, float]:
     """The tail's distribution from ``n_sums`` power sums, and the bound on its l1 error."""
-    sums = np.zeros(MANY_SUMS + 1)
-    largest, n_head = odds_power_sums(p, n_sums, sums)
-    assert n_head == 0
+    sums, largest = power_sums(p, n_sums)
     pmf = np.full(p.size + 2, np.nan)
     first, last = tail_pmf(sums, n_sums, p.size, pmf)
     whole = np.zeros(p.size + 1)
@@ -248,38 +258,64 @@ def test_many_sums_are_enough_for_a_hundred_million_items() -> None:
     assert dropped_terms_bound(sums, MANY_SUMS, odds) <= TAIL_TOLERANCE
 
 
-@given(strategies.probabilities(1, 50))
-def test_power_sums_are_those_of_the_unlikely_items(p: Array) -> None:
-    sums = np.full(FEW_SUMS + 1, np.nan)
-    largest, n_head = odds_power_sums(p, FEW_SUMS, sums)
+@given(strategies.probabilities(1, 50), st.sampled_from([FEW_SUMS, MANY_SUMS]))
+def test_power_sums_are_those_of_the_unlikely_items(p: Array, n_sums: int) -> None:
+    sums, largest = power_sums(p, n_sums)
     tail = p[p < HEAD_THRESHOLD]
     odds = tail / (1.0 - tail)
-    assert n_head == p.size - tail.size
     assert largest == odds.max(initial=0.0)
-    for j in range(1, FEW_SUMS + 1):
+    for j in range(1, n_sums + 1):
         assert sums[j] == pytest.approx(math.fsum(odds**j), rel=1e-13, abs=1e-300)
+    head = np.full(p.size, np.nan)
+    assert head_of(p, head) == p.size - tail.size
+    assert np.array_equal(head[: p.size - tail.size], p[p >= HEAD_THRESHOLD])
 
 
-def test_power_sums_add_up_over_the_blocks_they_are_summed_in() -> None:
+@pytest.mark.parametrize("n_sums", [FEW_SUMS, MANY_SUMS])
+def test_power_sums_add_up_over_the_pieces_they_are_summed_in(n_sums: int) -> None:
     for n in (counting.SUMMED_TOGETHER + extra for extra in (-1, 0, 1)):
-        sums = np.zeros(FEW_SUMS + 1)
-        odds_power_sums(np.full(n, 0.01), FEW_SUMS, sums)
+        sums, _ = power_sums(np.full(n, 0.01), n_sums)
         assert sums[1] == pytest.approx(n * (0.01 / 0.99), rel=1e-13)
+
+
+@pytest.mark.parametrize("n", [1, 63, 64, 65, 200])
+def test_the_head_is_found_wherever_it_stands(n: int) -> None:
+    for at in {0, n // 2, n - 1}:
+        p = np.full(n, 0.01)
+        p[at] = 0.3
+        head = np.empty(n)
+        assert head_of(p, head) == 1
+        assert head[0] == 0.3
+
+
+@given(strategies.probabilities(0, 12), strategies.probabilities(0, 9))
+@example(np.zeros(0), np.ones(3))
+@example(np.ones(3), np.zeros(4))
+def test_items_join_a_distribution_two_at_a_time(p: Array, more: Array) -> None:
+    before = oracle.count_pmf(p)
+    pmf = np.full(p.size + more.size + ROOM, np.nan)
+    pmf[: before.size] = before
+    first, last = with_items(pmf, 0, p.size, more, np.full(pmf.size, np.nan))
+    whole = np.zeros(p.size + more.size + 1)
+    whole[first : last + 1] = pmf[first : last + 1]
+    assert l1(whole, oracle.count_pmf(np.concatenate([p, more]))) < 1e-13
 
 
 # --- without one item -------------------------------------------------------------------------
 
 
-def without(p: Array, r: int) -> Array:
-    """P(S - Y_r = m), m = 0..n, from the kernel."""
-    pmf = np.full(p.size + 2, np.nan)
-    first, last = count_pmf_exact(p, np.zeros(MANY_SUMS + 1), pmf)
-    out = np.full(last - first + 2, np.nan)
-    leave_one_out(pmf, first, last, p[r], out)
-    whole = np.zeros(p.size + 2)
-    whole[first : last + 2] = out  # out begins at first - 1
-    assert abs(whole[0]) < 1e-12  # S - Y is never -1
-    return whole[1:]
+def mean_without(p: Array, r: int, values: Array) -> float:
+    """The mean of ``values[S - Y_r]``, as a curve's kernel takes it for a list of item r alone."""
+    scratch = np.full((3, p.size + ROOM), np.nan)
+    first, last = count_pmf_exact(p, np.zeros(MANY_SUMS + 1), scratch)
+    table = np.zeros((p.size + 3, 2))
+    table[1 : values.size + 1, 1] = values
+    curve = np.full(2, np.nan)
+    weight = np.array([1.0 / p[r]])
+    item = np.array([p[r]])
+    none = np.zeros(1)
+    curve_from_counts(scratch[0], first, last, item, 1, weight, none, table, lanes_of(1), curve)
+    return float(curve[1])
 
 
 @given(strategies.probabilities(1, 30), st.data())
@@ -287,24 +323,33 @@ def without(p: Array, r: int) -> Array:
 @example(np.full(30, float(np.nextafter(0.5, 1.0))), None)
 @example(np.array([0.0, 1.0, 1e-12, 1.0 - 1e-12]), None)
 @example(np.ones(3), None)
-@example(np.zeros(3), None)
 @example(np.full(30, 1.0 - 1e-16), None)
 def test_leaving_one_out_is_recomputing_without_it(p: Array, data: st.DataObject | None) -> None:
     places = range(p.size) if data is None else [data.draw(st.integers(0, p.size - 1))]
     for r in places:
-        assert l1(without(p, r)[: p.size], oracle.leave_one_out(p, r)) < 1e-10
+        if p[r] < 1e-300:  # adds nothing to any curve
+            continue
+        wanted = oracle.leave_one_out(p, r)
+        found = [mean_without(p, r, row) for row in np.eye(p.size)]
+        assert l1(np.array(found), wanted) < 1e-10
 
 
-@pytest.mark.parametrize("hit", [0.0, 1e-12, 0.049, 0.3, 0.5, 0.500001, 0.9, 1.0 - 1e-12, 1.0])
+@pytest.mark.parametrize("hit", [1e-12, 0.049, 0.3, 0.5, 0.500001, 0.9, 1.0 - 1e-12, 1.0])
 def test_leaving_one_out_of_many(hit: float) -> None:
     p = np.append(catalogue(2_000, 45.0, 5), hit)
-    assert l1(without(p, 2_000)[:2_001], oracle.count_pmf(p[:-1])) < 1e-11
+    others = oracle.count_pmf(p[:-1])
+    for seed in range(5):
+        values = np.random.default_rng(seed).choice([-1.0, 1.0], 2_001)
+        assert mean_without(p, 2_000, values) == pytest.approx(others @ values, abs=1e-11)
 
 
 @pytest.mark.parametrize("hit", [0.1, 0.5, 0.9])
 def test_leaving_one_out_of_a_large_mean(hit: float) -> None:
     p = np.append(np.full(100_000, 0.049), hit)
-    assert l1(without(p, 100_000)[:100_001], oracle.binomial_pmf(100_000, 0.049)) < 1e-9
+    others = oracle.binomial_pmf(100_000, 0.049)
+    for seed in range(5):
+        values = np.random.default_rng(seed).choice([-1.0, 1.0], 100_001)
+        assert mean_without(p, 100_000, values) == pytest.approx(others @ values, abs=1e-9)
 
 
 # --- the paper's approximation ----------------------------------------------------------------

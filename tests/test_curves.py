@@ -140,9 +140,9 @@ def test_a_table_of_too_few_rows_is_refused_and_not_read_beyond() -> None:
     out = np.empty((1, 3))
     arguments = (p, np.array([0, 40]), p[None, :2].copy(), np.array([2], dtype=np.int32))
     for rows in (1, 2, 41):
-        done = curves_exact(*arguments, np.ones(2), np.zeros(2), np.ones((3, rows)), 0, out)
+        done = curves_exact(*arguments, np.ones(2), np.zeros(2), np.ones((rows, 3)), 0, out)
         assert done == 0
-    assert curves_exact(*arguments, np.ones(2), np.zeros(2), np.ones((3, 42)), 0, out) == 1
+    assert curves_exact(*arguments, np.ones(2), np.zeros(2), np.ones((42, 3)), 0, out) == 1
 
 
 @given(strategies.ragged(strategies.probabilities(0, 8), 1), st.integers(0, 5))
@@ -202,8 +202,8 @@ def test_the_papers_method_is_finite_whatever_the_probabilities(p: Array) -> Non
 
 def test_the_papers_kernel_reads_no_more_of_the_table_than_the_terms() -> None:
     p = np.full(5, 0.4)
-    table = np.full((3, 9), np.nan)
-    table[:, 1:4] = 0.5
+    table = np.full((9, 3), np.nan)
+    table[1:4] = 0.5
     out = np.empty((1, 3))
     lengths = np.array([2], dtype=np.int32)
     ranked = p[None, :2].copy()

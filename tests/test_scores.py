@@ -22,6 +22,7 @@ from contracts import (
     as_codes,
     as_matrix,
     by_user,
+    in_blocks_of,
     interactions_of,
     random_split,
 )
@@ -40,7 +41,7 @@ from topperk import (
     Split,
     load_scores,
 )
-from topperk._blocks import BLOCK_PAIRS, align, align_whole, candidate_blocks
+from topperk._blocks import align, align_whole, over_blocks
 from topperk.errors import (
     ColumnError,
     FileFormatError,
@@ -51,6 +52,7 @@ from topperk.errors import (
     StorageError,
 )
 from topperk.scores import ScoreSource
+from topperk.threads import BLOCK_PAIRS
 
 Array = npt.NDArray[Any]
 
@@ -341,19 +343,20 @@ def test_lists_go_by_score_then_item_code_without_what_was_seen(
 @pytest.mark.parametrize("source", [Dense(MATRIX, IDS), Candidates(scored_pairs())], ids=repr)
 @pytest.mark.parametrize("pairs", [1, N_ITEMS, 5 * N_ITEMS + 3, BLOCK_PAIRS])
 def test_blocks_of_any_size_hold_every_user_once_and_in_order(
-    source: ScoreSource, pairs: int
+    source: ScoreSource, pairs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    in_blocks_of(pairs, monkeypatch)
     split = random_split(source.ids, seed=4)
     users = as_codes(range(source.ids.n_users)[::-1])
     told: list[tuple[str, int, int]] = []
-    stream = candidate_blocks(
+    stream = over_blocks(
+        lambda block, rows: (block, rows),
         source,
         users,
         align(source.ids, split.ids),
         [split.train, split.validation],
         "reading",
         lambda *what: told.append(what),
-        block_pairs=pairs,
     )
     asked: list[int] = []
     for block, rows in stream:

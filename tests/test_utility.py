@@ -376,10 +376,10 @@ def test_utilities_are_values(utility: Utility) -> None:
 def test_a_table_grows_and_keeps_what_it_held() -> None:
     tables = UtilityTables(F1(), 4)
     small = tables.table(5).copy()
-    assert small.shape == (5, FIRST_ROWS)
+    assert small.shape == (FIRST_ROWS, 5)
     assert not small[0].any()
     assert not small[:, 0].any()
     large = tables.table(FIRST_ROWS + 1)
-    assert large.shape[1] >= FIRST_ROWS + 1
-    assert np.array_equal(large[:, :FIRST_ROWS], small)
+    assert large.shape[0] >= FIRST_ROWS + 1
+    assert np.array_equal(large[:FIRST_ROWS], small)
     assert tables.table(5) is large

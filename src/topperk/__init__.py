@@ -43,6 +43,7 @@ from topperk.scores import (
     load_scores,
 )
 from topperk.split import Split, split_given, split_last, split_random, split_time
+from topperk.threads import resources
 from topperk.utility import (
     DCG,
     F1,
@@ -108,6 +109,7 @@ __all__ = [
     "read_interactions",
     "reliability",
     "reliability_of",
+    "resources",
     "split_given",
     "split_last",
     "split_random",

@@ -57,10 +57,14 @@ def check_fit(scores: object, split: object, progress: Progress | None) -> None:
     check_progress(progress)
 
 
-def listed_users(users: Iterable[Any] | None) -> Iterable[Any] | None:
+def listed_users(users: Iterable[Any] | None) -> list[Any] | None:
     """The users asked for; SettingError for what is no list of ids."""
-    if users is None or isinstance(users, str):
-        return users  # the one string is refused with its own cure
+    if users is None:
+        return None
+    if isinstance(users, str):
+        raise SettingError(
+            f"users is the one string {users!r}. Give a list of ids: users=[{users!r}]."
+        )
     try:
         return list(users)
     except TypeError:

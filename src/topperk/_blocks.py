@@ -2,29 +2,29 @@
 
 The ids of a source need not be those of the interactions or of a fitted model (the *reference*):
 an ``Alignment`` says how the codes of the one read in the other, and every pass over a source goes
-through ``candidate_blocks``.
+through ``over_blocks``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
 from topperk._kernels.arrays import IntArray, OffsetArray
 from topperk._kernels.ranking import exclude, positions_of
-from topperk._score_checks import check_block
-from topperk.errors import IdError, SettingError
+from topperk._score_checks import check_shape, check_usable, refuse_score_at
+from topperk._settings import check_choice
+from topperk.errors import IdError
 from topperk.ids import IdIndex, Ids
 from topperk.progress import Progress
 from topperk.scores import ScoreBlock, ScoreSource
+from topperk.threads import current, in_order
 
 OnMissing: TypeAlias = Literal["error", "skip"]
-# Pairs in a block: 2 million scores are 16 MB as float64, large enough for a fast matrix product
-# and small enough to stay near the processor.
-BLOCK_PAIRS = 2_000_000
+R = TypeVar("R")
 
 
 class Part(Protocol):
@@ -72,8 +72,7 @@ def align_whole(source: ScoreSource, reference: Ids, on_missing: OnMissing) -> A
     that nobody has seen, or can not be recommended. A source of retrieved candidates may lack
     items in any case.
     """
-    if on_missing not in ("error", "skip"):
-        raise SettingError(f"on_missing is {on_missing!r}; it can be 'error' or 'skip'.")
+    check_choice("on_missing", on_missing, ("error", "skip"))
     ids = source.ids
     alignment = align(ids, reference)
     if on_missing == "skip":
@@ -109,29 +108,33 @@ def _refuse(
         )
 
 
-def candidate_blocks(
+def over_blocks(
+    work: Callable[[ScoreBlock, IntArray], R],
     source: ScoreSource,
     users: IntArray,
     alignment: Alignment,
     seen: Sequence[Part],
     stage: str,
     progress: Progress | None = None,
-    block_pairs: int = BLOCK_PAIRS,
-) -> Iterator[tuple[ScoreBlock, IntArray]]:
-    """The candidates of ``users`` (source codes) in order, and their users in the reference.
+    *,
+    look: bool = True,
+) -> Iterator[R]:
+    """``work(block, rows)`` over the candidates of ``users`` (source codes), in their order.
 
-    What a user has in one of ``seen`` is minus infinity. NaN and plus infinity are errors.
+    ``rows`` are the block's users in the reference. What a user has in one of ``seen`` is minus
+    infinity. NaN and plus infinity are errors; without ``look`` the work looks for them itself
+    (``check_usable``). Blocks are worked on in several threads at once: see ``threads``.
     """
-    size = max(1, block_pairs // max(1, source.ids.n_items))
-    if progress is not None:
-        progress(stage, 0, users.size)
-    for begin in range(0, users.size, size):
+
+    def on_block(begin: int) -> tuple[R, int]:
         asked = users[begin : begin + size]
         block = source.block(asked)
-        check_block(block, asked, source.ids)
+        check_shape(block, asked, source.ids)
+        if look:
+            check_usable(block, source.ids)
         rows = alignment.rows[block.users]
         for part in seen:
-            exclude(
+            bad = exclude(
                 block.scores,
                 block.offsets,
                 block.items,
@@ -140,9 +143,16 @@ def candidate_blocks(
                 part.items,
                 alignment.items,
             )
-        yield block, rows
+            refuse_score_at(bad, block, source.ids)
+        return work(block, rows), begin + asked.size
+
+    size = current().users_per_block(source.ids.n_items)
+    if progress is not None:
+        progress(stage, 0, users.size)
+    for result, done in in_order(on_block, range(0, users.size, size)):
+        yield result
         if progress is not None:
-            progress(stage, begin + block.users.size, users.size)
+            progress(stage, done, users.size)
 
 
 def positions_in(

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from topperk._blocks import Alignment, Part, candidate_blocks, positions_in
+from topperk._blocks import Alignment, Part, over_blocks, positions_in
 from topperk._kernels.arrays import AnyFloatArray, FloatArray, IntArray
 from topperk._kernels.ranking import hits_in_lists, top_lists
 from topperk.progress import Progress
@@ -24,19 +25,53 @@ class Outcomes:
     n_relevant: FloatArray
 
 
-def top_of_block(block: ScoreBlock, max_k: int) -> tuple[AnyFloatArray, IntArray, IntArray]:
-    """Scores and positions of each user's best ``max_k`` candidates, and how many there are."""
-    n = block.users.size
-    scores = np.empty((n, max_k), dtype=block.scores.dtype)
-    positions = np.empty((n, max_k), dtype=np.int32)
-    lengths = top_lists(block.scores, block.offsets, scores, positions)
-    return scores, positions, lengths
+@dataclass(frozen=True, eq=False)
+class Lists:
+    """The best candidates of each user: positions within the user's own, and how many there are.
+
+    What a list leaves empty is -1 and minus infinity.
+    """
+
+    scores: AnyFloatArray
+    positions: IntArray
+    lengths: IntArray
+
+    @staticmethod
+    def room(n_users: int, max_k: int, dtype: npt.DTypeLike) -> Lists:
+        """Lists that are still to be filled."""
+        return Lists(
+            np.empty((n_users, max_k), dtype=dtype),
+            np.empty((n_users, max_k), dtype=np.int32),
+            np.empty(n_users, dtype=np.int32),
+        )
+
+    def up_to(self, max_k: int) -> Lists:
+        """The lists of a method that considers no more than ``max_k`` items."""
+        shorter = np.minimum(self.lengths, max_k).astype(np.int32)
+        return Lists(self.scores[:, :max_k], self.positions[:, :max_k], shorter)
+
+
+def top_of_block(block: ScoreBlock, max_k: int) -> Lists:
+    """Each user's best ``max_k`` candidates."""
+    lists = Lists.room(block.users.size, max_k, block.scores.dtype)
+    lists.lengths[:] = top_lists(block.scores, block.offsets, lists.scores, lists.positions)
+    return lists
 
 
 def ended(curves: FloatArray, lengths: IntArray) -> FloatArray:
     """Curves of lists that end with a user's candidates: beyond these they keep their value."""
     reach = np.minimum(np.arange(curves.shape[1])[None, :], lengths[:, None])
     return np.take_along_axis(curves, reach, axis=1)
+
+
+def hits_of(
+    block: ScoreBlock, rows: IntArray, lists: Lists, part: Part, alignment: Alignment
+) -> FloatArray:
+    """1.0 where an item of a list is in ``part``."""
+    positives, offsets = positions_in(block, rows, part, alignment)
+    longest = int(np.diff(block.offsets).max(initial=0))
+    flags = np.zeros(longest, dtype=np.bool_)
+    return hits_in_lists(lists.positions, positives, offsets, flags)
 
 
 def outcomes_of(
@@ -49,18 +84,16 @@ def outcomes_of(
 ) -> Outcomes:
     """The top lists of all users known to both sides, held against ``part``."""
     users = np.flatnonzero(alignment.rows >= 0).astype(np.int32)
-    hits = np.zeros((users.size, max_k))
-    lengths = np.zeros(users.size, dtype=np.int32)
-    flags = np.zeros(source.ids.n_items, dtype=np.bool_)
-    at = 0
-    stream = candidate_blocks(source, users, alignment, seen, "looking at outcomes", progress)
-    for block, rows in stream:
-        _, positions, counts = top_of_block(block, max_k)
-        positives, offsets = positions_in(block, rows, part, alignment)
-        end = at + rows.size
-        hits[at:end] = hits_in_lists(positions, positives, offsets, flags)
-        lengths[at:end] = counts
-        at = end
+
+    def looked_up(block: ScoreBlock, rows: IntArray) -> tuple[FloatArray, IntArray]:
+        lists = top_of_block(block, max_k)
+        return hits_of(block, rows, lists, part, alignment), lists.lengths
+
+    found = list(
+        over_blocks(looked_up, source, users, alignment, seen, "looking at outcomes", progress)
+    )
+    hits = np.concatenate([own for own, _ in found] or [np.zeros((0, max_k))])
+    lengths = np.concatenate([own for _, own in found] or [np.zeros(0, dtype=np.int32)])
     rows = alignment.rows[users]
     n_relevant = (part.offsets[rows + 1] - part.offsets[rows]).astype(np.float64)
     return Outcomes(rows, hits, lengths, n_relevant)

@@ -5,16 +5,15 @@ Every pass computes the scores of a block again, so memory follows the block and
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Callable, Iterator
+from typing import Literal, TypeVar
 
 import numpy as np
 
 from topperk._arguments import check_fit
-from topperk._blocks import OnMissing, align_whole, candidate_blocks, positions_in
+from topperk._blocks import OnMissing, align_whole, over_blocks, positions_in
 from topperk._kernels import calibrating, logistic
 from topperk._kernels.arrays import FloatArray, IntArray, OffsetArray
-from topperk._kernels.ranking import count_candidates
 from topperk.calibration import Convergence, Correction, PlattCalibration, logits
 from topperk.errors import CalibrationError, ScoreError
 from topperk.progress import Progress
@@ -28,6 +27,8 @@ POOLED_SMALL_STEP = 1e-7
 # The prior has settled when its mean moves by less than this many of its standard deviations.
 PRIOR_ROUNDS = 60
 PRIOR_SETTLED = 1e-3
+
+R = TypeVar("R")
 
 OUTCOMES = {
     logistic.FITTED: Reason.OWN_FIT,
@@ -62,35 +63,56 @@ class Fit:
             )
         self._look(on_missing)
 
-    def _blocks(self, stage: str) -> Iterator[tuple[ScoreBlock, IntArray, IntArray, OffsetArray]]:
-        """Blocks without the training part, with the positions of the validation items."""
-        stream = candidate_blocks(
-            self.source, self.users, self.alignment, [self.split.train], stage, self.progress
-        )
-        for block, rows in stream:
+    def _over(
+        self, stage: str, work: Callable[[ScoreBlock, IntArray, IntArray, OffsetArray], R]
+    ) -> Iterator[R]:
+        """``work(block, rows, positives, offsets)`` on blocks without the training part.
+
+        ``positives`` are the places of the validation items within each user's own candidates.
+        """
+
+        def on_block(block: ScoreBlock, rows: IntArray) -> R:
             if self.scale == "probability":
                 block = ScoreBlock(block.users, logits(block.scores), block.offsets, block.items)
             positives, offsets = positions_in(block, rows, self.split.validation, self.alignment)
-            yield block, rows, positives, offsets
+            return work(block, rows, positives, offsets)
+
+        return over_blocks(
+            on_block,
+            self.source,
+            self.users,
+            self.alignment,
+            [self.split.train],
+            stage,
+            self.progress,
+        )
 
     def _look(self, on_missing: OnMissing) -> None:
         """First pass: the scores' mean and spread, and whether there is anything to learn from."""
-        totals = np.array([0.0, 0.0, 0.0, np.inf, -np.inf])
-        self.n_positive = 0
-        self.scored = np.zeros(self.split.ids.n_users, dtype=np.bool_)
-        for block, rows, positives, offsets in self._blocks("reading scores"):
-            logistic.moments(block.scores, block.offsets, totals)
-            counts = count_candidates(block.scores, block.offsets)
+
+        def look(
+            block: ScoreBlock, rows: IntArray, positives: IntArray, offsets: OffsetArray
+        ) -> tuple[FloatArray, IntArray, int]:
+            moments = np.empty((rows.size, 5))
+            logistic.moments(block.scores, block.offsets, moments)
+            counts = moments[:, 0]
             if on_missing == "error" and (counts == 0).any():
                 user = self.source.ids.users.name(int(block.users[np.argmin(counts)]))
                 raise ScoreError(
                     f"user {user} has no candidate: every scored item is in training or minus "
                     "infinity. Drop the user, or pass on_missing='skip' for an empty list."
                 )
-            self.scored[rows[counts > 0]] = True
             owner = np.repeat(np.arange(rows.size), np.diff(offsets))
             at = block.offsets[owner] + positives
-            self.n_positive += int((block.scores[at] > -np.inf).sum())
+            return moments, rows, int((block.scores[at] > -np.inf).sum())
+
+        totals = np.array([0.0, 0.0, 0.0, np.inf, -np.inf])
+        self.n_positive = 0
+        self.scored = np.zeros(self.split.ids.n_users, dtype=np.bool_)
+        for moments, rows, n_positive in self._over("reading scores", look):
+            logistic.merge_moments(moments, totals)
+            self.scored[rows[moments[:, 0] > 0]] = True
+            self.n_positive += n_positive
         n, self.centre, squares, low, high = totals
         if n == 0:
             raise ScoreError(
@@ -144,8 +166,11 @@ class Fit:
     def _objective(self, theta: FloatArray, ridge: float) -> tuple[float, FloatArray, FloatArray]:
         """Value, gradient and Hessian in units of (s - centre) / spread: one pass."""
         a, b = float(theta[0]), float(theta[1])
-        sums = np.zeros(8)
-        for block, _, positives, offsets in self._blocks("calibrating all users together"):
+
+        def sums_of(
+            block: ScoreBlock, rows: IntArray, positives: IntArray, offsets: OffsetArray
+        ) -> FloatArray:
+            own = np.empty((rows.size, 8))
             logistic.pooled_sums(
                 block.scores,
                 block.offsets,
@@ -155,8 +180,13 @@ class Fit:
                 self.spread,
                 a,
                 b,
-                sums,
+                own,
             )
+            return own
+
+        sums = np.zeros(8)
+        for own in self._over("calibrating all users together", sums_of):
+            logistic.add_rows(own, sums)
         log_sum, p, px, w, wx, wxx, n_positive, positive_sum = sums
         value = log_sum - a * positive_sum - b * n_positive + 0.5 * ridge * a**2
         gradient = np.array([px - positive_sum + ridge * a, p - n_positive])
@@ -238,7 +268,10 @@ class Fit:
         covariances = np.full((n, 3), np.nan)
         outcomes = np.full(n, -1, dtype=np.int32)
         steps = np.zeros(n, dtype=np.int32)
-        for block, rows, positives, offsets in self._blocks("calibrating each user"):
+
+        def fit(
+            block: ScoreBlock, rows: IntArray, positives: IntArray, offsets: OffsetArray
+        ) -> None:
             own = np.empty((rows.size, 2))
             spread = np.empty((rows.size, 3))
             outcome = np.empty(rows.size, dtype=np.int32)
@@ -259,6 +292,9 @@ class Fit:
             )
             theta[rows], covariances[rows] = own, spread
             outcomes[rows], steps[rows] = outcome, taken
+
+        for _ in self._over("calibrating each user", fit):
+            pass
         return theta, covariances, outcomes, steps
 
     def shared(
@@ -292,7 +328,10 @@ class Fit:
         """Add each user's held-out correction: one more pass, for ratio and shift."""
         adjustment = np.full(slope.size, 1.0 if correction == "ratio" else 0.0)
         if correction in ("ratio", "shift"):
-            for block, rows, positives, offsets in self._blocks("correcting for validation"):
+
+            def correct(
+                block: ScoreBlock, rows: IntArray, positives: IntArray, offsets: OffsetArray
+            ) -> None:
                 held = np.empty(rows.size)
                 rest = np.empty(rows.size)
                 a, b = slope[rows], intercept[rows]
@@ -309,6 +348,9 @@ class Fit:
                     block.scores[at + positives] = -np.inf
                     calibrating.logit_shifts(block.scores, block.offsets, a, b, rest + held, own)
                 adjustment[rows] = own
+
+            for _ in self._over("correcting for validation", correct):
+                pass
         return PlattCalibration(
             users=self.split.ids.users,
             scale=self.scale,

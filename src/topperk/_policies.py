@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -11,11 +12,14 @@ import numpy.typing as npt
 
 from topperk._kernels.arrays import FloatArray, IntArray
 from topperk._kernels.curves import best_lengths
+from topperk._kernels.fused import decide_users
+from topperk._outcomes import Lists
+from topperk._score_checks import check_usable
 from topperk._user_streams import stream_numbers, user_keys
-from topperk._utility_tables import Method, UtilityTables
-from topperk.calibration import Calibration, PlattCalibration
+from topperk._utility_tables import FIRST_ROWS, Method, UtilityTables
+from topperk.calibration import ODDS_CAP, Calibration, PlattCalibration
 from topperk.errors import ScoreError
-from topperk.ids import IdIndex
+from topperk.ids import IdIndex, Ids
 from topperk.reasons import Reason
 from topperk.scores import ScoreBlock
 from topperk.utility import Utility
@@ -23,8 +27,9 @@ from topperk.utility import Utility
 
 @dataclass(frozen=True, eq=False)
 class Decision:
-    """Lengths and why; what a method does not estimate is NaN."""
+    """Lengths and why, and the lists that they cut; what a method does not estimate is NaN."""
 
+    lists: Lists
     k: IntArray
     reasons: npt.NDArray[np.uint8]
     curves: FloatArray
@@ -34,17 +39,12 @@ class Decision:
 class Policy(Protocol):
     """Chooses lengths for a block of users.
 
-    ``rows`` are the users in the model's ids (-1: new), ``positions`` and ``lengths`` their top
-    lists; ``users`` are the source's ids.
+    ``rows`` are the users in the model's ids (-1: new); ``lists`` gives their best candidates up to
+    the method's longest list, out of scores that are looked at; ``ids`` are the source's.
     """
 
     def decide(
-        self,
-        block: ScoreBlock,
-        rows: IntArray,
-        positions: IntArray,
-        lengths: IntArray,
-        users: IdIndex,
+        self, block: ScoreBlock, rows: IntArray, lists: Callable[[], Lists], ids: Ids
     ) -> Decision:
         """Lengths, reasons, expected curves, and the probabilities of the listed items."""
         ...
@@ -67,27 +67,68 @@ class PersonalPolicy:
         return UtilityTables(self.utility, self.max_k)
 
     def decide(
-        self,
-        block: ScoreBlock,
-        rows: IntArray,
-        positions: IntArray,
-        lengths: IntArray,
-        users: IdIndex,
+        self, block: ScoreBlock, rows: IntArray, lists: Callable[[], Lists], ids: Ids
     ) -> Decision:
         """Calibrate, compute the curves, take the best."""
+        if (
+            isinstance(self.calibration, PlattCalibration)
+            and self.calibration.scale == "logit"
+            and block.scores.dtype == np.float32
+            and (self.method == "exact" or not self.utility.counts_all_relevant)
+        ):
+            return self._in_one_go(self.calibration, block, rows, ids)
+        top = lists()
         p = self.calibration.probabilities(block, rows)
         if not isinstance(self.calibration, PlattCalibration):
             p = _checked(p, block, self.calibration)
-        flat = block.offsets[:-1, None] + np.maximum(positions, 0)
-        ranked = np.zeros(positions.shape)
-        listed = positions >= 0
+        flat = block.offsets[:-1, None] + np.maximum(top.positions, 0)
+        ranked = np.zeros(top.positions.shape)
+        listed = top.positions >= 0
         ranked[listed] = p[flat[listed]]
         curves = self.tables.expected(
-            p, block.offsets, ranked, lengths, self.method, self.paper_terms
+            p, block.offsets, ranked, top.lengths, self.method, self.paper_terms
         )
-        k = np.empty(lengths.size, dtype=np.int32)
-        best_lengths(curves, self.min_k, self.max_k, lengths, k)
-        return Decision(k, self.calibration.reasons(rows), curves, ranked)
+        return self._decision(top, rows, curves, ranked)
+
+    def _in_one_go(
+        self, calibration: PlattCalibration, block: ScoreBlock, rows: IntArray, ids: Ids
+    ) -> Decision:
+        """The same for scores in single precision, without probabilities of the whole block."""
+        n = block.users.size
+        lists = Lists.room(n, self.max_k, np.float32)
+        ranked, curves = np.empty((n, self.max_k)), np.empty((n, self.max_k + 1))
+        parameters = calibration.parameters_of(rows)
+        whole = not self.utility.counts_all_relevant
+        done, n_rows = 0, FIRST_ROWS
+        while done < n:
+            table = self.tables.table(2 if whole else n_rows)
+            done, unusable = decide_users(
+                block.scores,
+                block.offsets,
+                *parameters,
+                ODDS_CAP,
+                self.tables.discount,
+                self.tables.penalty,
+                table,
+                whole,
+                done,
+                lists.scores,
+                lists.positions,
+                lists.lengths,
+                ranked,
+                curves,
+            )
+            if unusable:
+                check_usable(block, ids)
+            n_rows = 2 * table.shape[0]
+        return self._decision(lists, rows, curves, ranked)
+
+    def _decision(
+        self, lists: Lists, rows: IntArray, curves: FloatArray, ranked: FloatArray
+    ) -> Decision:
+        k = np.empty(rows.size, dtype=np.int32)
+        best_lengths(curves, self.min_k, self.max_k, lists.lengths, k)
+        return Decision(lists, k, self.calibration.reasons(rows), curves, ranked)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,16 +139,12 @@ class TablePolicy:
     reason: npt.NDArray[np.uint8]
 
     def decide(
-        self,
-        block: ScoreBlock,
-        rows: IntArray,
-        positions: IntArray,
-        lengths: IntArray,
-        users: IdIndex,
+        self, block: ScoreBlock, rows: IntArray, lists: Callable[[], Lists], ids: Ids
     ) -> Decision:
         """Look the length up."""
-        k = np.minimum(self.k[rows], lengths).astype(np.int32)
-        return _without_estimates(k, self.reason[rows], positions)
+        top = lists()
+        k = np.minimum(self.k[rows], top.lengths).astype(np.int32)
+        return _without_estimates(k, self.reason[rows], top)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,20 +156,16 @@ class RandomPolicy:
     max_k: int
 
     def decide(
-        self,
-        block: ScoreBlock,
-        rows: IntArray,
-        positions: IntArray,
-        lengths: IntArray,
-        users: IdIndex,
+        self, block: ScoreBlock, rows: IntArray, lists: Callable[[], Lists], ids: Ids
     ) -> Decision:
         """Draw."""
-        keys = user_keys(IdIndex(users.values.gather(block.users)), self.seed)
+        keys = user_keys(IdIndex(ids.users.values.gather(block.users)), self.seed)
         keys = stream_numbers(keys, np.arange(keys.size + 1))
         span = np.uint64(self.max_k - self.min_k + 1)
         drawn = (self.min_k + (keys % span).astype(np.int64)).astype(np.int32)
         reasons = np.full(rows.size, Reason.RANDOM.code, dtype=np.uint8)
-        return _without_estimates(np.minimum(drawn, lengths), reasons, positions)
+        top = lists()
+        return _without_estimates(np.minimum(drawn, top.lengths), reasons, top)
 
 
 def _checked(p: FloatArray, block: ScoreBlock, calibration: Calibration) -> FloatArray:
@@ -158,8 +191,7 @@ def _checked(p: FloatArray, block: ScoreBlock, calibration: Calibration) -> Floa
     return p
 
 
-def _without_estimates(
-    k: IntArray, reasons: npt.NDArray[np.uint8], positions: IntArray
-) -> Decision:
-    curves = np.full((k.size, positions.shape[1] + 1), np.nan)
-    return Decision(k, reasons, curves, np.full(positions.shape, np.nan))
+def _without_estimates(k: IntArray, reasons: npt.NDArray[np.uint8], lists: Lists) -> Decision:
+    n, max_k = lists.positions.shape
+    curves = np.full((n, max_k + 1), np.nan)
+    return Decision(lists, k, reasons, curves, np.full((n, max_k), np.nan))

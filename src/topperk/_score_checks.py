@@ -47,6 +47,13 @@ def float_array(value: npt.ArrayLike, name: str, dimensions: int) -> AnyFloatArr
         return np.ascontiguousarray(array, dtype=np.float32 if keep else np.float64)
 
 
+def as_floats(rows: npt.NDArray[Any], copy: bool) -> AnyFloatArray:
+    """Single precision where it is that or half, and double otherwise."""
+    dtype = np.float32 if rows.dtype in (np.float16, np.float32) else np.float64
+    with np.errstate(over="ignore"):
+        return rows.astype(dtype, copy=copy)
+
+
 def match_rows(found: int, wanted: int, name: str, kind: str) -> None:
     """ScoreError unless there is one row for each id."""
     if found != wanted:
@@ -80,11 +87,11 @@ def invalid_score(value: float | None, user: str, item: str) -> ScoreError:
     )
 
 
-def check_block(block: ScoreBlock, users: IntArray, ids: Ids) -> None:
-    """Raise ScoreError where a block is not what was asked for, or a score can not be used.
+def check_shape(block: ScoreBlock, users: IntArray, ids: Ids) -> None:
+    """Raise ScoreError where a block is not what was asked for.
 
     The kernels read and write by a block's offsets and items without looking, so a block of
-    anybody's source is looked at once, here. Cost: one pass over the scores.
+    anybody's source is looked at once, here.
     """
     for complaint, found in _SHAPE:
         if not found(block, users, ids):
@@ -92,7 +99,15 @@ def check_block(block: ScoreBlock, users: IntArray, ids: Ids) -> None:
                 f"the source of scores returned a block whose {complaint}. "
                 "Correct its block method (see ScoreBlock)."
             )
-    bad = first_invalid(block.scores)
+
+
+def check_usable(block: ScoreBlock, ids: Ids) -> None:
+    """Raise ScoreError where a score is NaN or plus infinity. Cost: one pass over the scores."""
+    refuse_score_at(first_invalid(block.scores), block, ids)
+
+
+def refuse_score_at(bad: int, block: ScoreBlock, ids: Ids) -> None:
+    """Raise ScoreError for the score at this position of the block, if it is not negative."""
     if bad < 0:
         return
     row = int(np.searchsorted(block.offsets, bad, side="right")) - 1

@@ -29,15 +29,15 @@ class UtilityTables:
         ranks = np.arange(1, max_k + 1, dtype=np.float64)
         self.discount = _finite(utility.discount(ranks), ranks.shape, utility, "discount")
         self.penalty = _finite(utility.penalty(ranks), ranks.shape, utility, "penalty")
-        self._table = np.zeros((max_k + 1, 0))
+        self._table = np.zeros((0, max_k + 1))
 
     def table(self, rows: int) -> FloatArray:
-        """``table[k, m]`` = h(m, k) for m below ``rows`` at least; row and column 0 are 0."""
+        """``table[m, k]`` = h(m, k) for m below ``rows`` at least; row and column 0 are 0."""
         table = self._table  # other threads may put another in its place
-        if table.shape[1] < rows:
-            size = max(rows, FIRST_ROWS, 2 * table.shape[1])
-            table = np.zeros((self.max_k + 1, size))
-            table[:, 1:] = self._normalisers(np.arange(1, size, dtype=np.float64))
+        if table.shape[0] < rows:
+            size = max(rows, FIRST_ROWS, 2 * table.shape[0])
+            table = np.zeros((size, self.max_k + 1))
+            table[1:] = self._normalisers(np.arange(1, size, dtype=np.float64)).T
             self._table = table
         return table
 
@@ -91,7 +91,7 @@ class UtilityTables:
             if done == lengths.size:
                 return curves
             mean = float(p[offsets[done] : offsets[done + 1]].sum())
-            rows = max(2 * table.shape[1], int(mean + 10.0 * mean**0.5) + FIRST_ROWS)
+            rows = max(2 * table.shape[0], int(mean + 10.0 * mean**0.5) + FIRST_ROWS)
 
     def realised(self, hits: FloatArray, n_relevant: FloatArray) -> FloatArray:
         """Realised curves of users whose list holds ``hits`` (0/1) and who have ``n_relevant``."""

@@ -143,23 +143,29 @@ class PlattCalibration:
         told = ", ".join(f"{count} {Reason.of(code).name.lower()}" for code, count in pairs)
         return f"PlattCalibration({len(self.users)} users: {told or 'none'}; {self.correction!r})"
 
-    def probabilities(self, block: ScoreBlock, rows: IntArray) -> FloatArray:
-        """A probability for each score of the block, 0 where the score is minus infinity."""
-        n = rows.size
+    def parameters_of(
+        self, rows: IntArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray, npt.NDArray[np.int32]]:
+        """Slope, intercept, ratio and whether odds, as ``calibrating.probabilities_of`` takes them.
+
+        The shift is part of the intercept.
+        """
         intercept = self.intercept[rows]
-        ratio = np.ones(n)
-        odds = np.zeros(n, dtype=np.int32)
+        ratio = np.ones(rows.size)
+        odds = np.zeros(rows.size, dtype=np.int32)
         if self.correction == "shift":
             intercept = intercept + self.adjustment[rows]
         elif self.correction == "ratio":
             ratio = self.adjustment[rows]
         elif self.correction == "odds":
             odds = (rows >= 0).astype(np.int32)
+        return self.slope[rows], intercept, ratio, odds
+
+    def probabilities(self, block: ScoreBlock, rows: IntArray) -> FloatArray:
+        """A probability for each score of the block, 0 where the score is minus infinity."""
         out = np.empty(block.scores.size)
         scores = block.scores if self.scale == "logit" else logits(block.scores)
-        probabilities_of(
-            scores, block.offsets, self.slope[rows], intercept, ratio, odds, ODDS_CAP, out
-        )
+        probabilities_of(scores, block.offsets, *self.parameters_of(rows), ODDS_CAP, out)
         return out
 
     def reasons(self, rows: IntArray) -> npt.NDArray[np.uint8]:

@@ -12,17 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 import polars as pl
 
 from topperk._arguments import check_fit
-from topperk._blocks import OnMissing, align, align_whole, candidate_blocks, positions_in
+from topperk._blocks import OnMissing, align, align_whole, over_blocks
 from topperk._frames import from_polars
 from topperk._kernels.arrays import FloatArray, IntArray
-from topperk._kernels.ranking import hits_in_lists
-from topperk._outcomes import ended, top_of_block
+from topperk._outcomes import ended, hits_of, top_of_block
 from topperk._settings import check_count, check_finite
 from topperk._student import holm, two_sided_p, two_sided_quantile
 from topperk._utility_tables import UtilityTables
@@ -40,7 +40,7 @@ from topperk.errors import InputError, SettingError
 from topperk.fitted import FittedK
 from topperk.ids import Ids
 from topperk.progress import Progress
-from topperk.scores import ScoreSource
+from topperk.scores import ScoreBlock, ScoreSource
 from topperk.split import Split
 from topperk.utility import Utility, check_utility
 
@@ -259,30 +259,25 @@ def evaluate(
             f"none of the {known.size:,} users with scores has a test interaction, so there is "
             "nothing to judge by. Split with a test part."
         )
-    lengths_of = {name: np.empty(judged.size, dtype=np.int32) for name in fitted}
     places = {name: align(scores.ids, one.ids).rows for name, one in fitted.items()}
     tables = UtilityTables(utility, max_k)
-    curves = np.empty((judged.size, max_k + 1))
-    flags = np.zeros(scores.ids.n_items, dtype=np.bool_)
-    at = 0
-    seen = [split.train, split.validation]
-    for block, rows in candidate_blocks(scores, judged, alignment, seen, "judging", progress):
-        _, positions, lengths = top_of_block(block, max_k)
-        positives, offsets = positions_in(block, rows, split.test, alignment)
-        hits = hits_in_lists(positions, positives, offsets, flags)
+
+    def judge(block: ScoreBlock, rows: IntArray) -> tuple[FloatArray, dict[str, IntArray]]:
+        lists = top_of_block(block, max_k)
+        hits = hits_of(block, rows, lists, split.test, alignment)
         own = tables.realised(hits, n_test[rows].astype(np.float64))
-        end = at + rows.size
-        curves[at:end] = ended(own, lengths)
-        for name, one in fitted.items():
-            decision = one.policy.decide(
-                block,
-                places[name][block.users],
-                positions[:, : one.max_k],
-                np.minimum(lengths, one.max_k).astype(np.int32),
-                scores.ids.users,
-            )
-            lengths_of[name][at:end] = decision.k
-        at = end
+        k = {
+            name: one.policy.decide(
+                block, places[name][block.users], partial(lists.up_to, one.max_k), scores.ids
+            ).k
+            for name, one in fitted.items()
+        }
+        return ended(own, lists.lengths), k
+
+    seen = [split.train, split.validation]
+    found = list(over_blocks(judge, scores, judged, alignment, seen, "judging", progress))
+    curves = np.concatenate([own for own, _ in found])
+    lengths_of = {name: np.concatenate([k[name] for _, k in found]) for name in fitted}
     everyone = np.arange(judged.size)
     return Evaluation(
         utility=utility,

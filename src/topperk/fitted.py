@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,13 @@ import numpy.typing as npt
 import polars as pl
 
 from topperk._arguments import check_progress, check_scores, listed_users
-from topperk._blocks import Alignment, OnMissing, align, candidate_blocks, positions_in
+from topperk._blocks import Alignment, OnMissing, align, over_blocks, positions_in
 from topperk._frames import from_polars
 from topperk._kernels.arrays import AnyFloatArray, FloatArray, IntArray, OffsetArray
-from topperk._outcomes import top_of_block
+from topperk._outcomes import Lists, top_of_block
 from topperk._policies import Decision, PersonalPolicy, Policy
+from topperk._score_checks import check_usable
+from topperk._settings import check_choice
 from topperk._utility_tables import UtilityTables
 from topperk.calibration import Calibration
 from topperk.errors import IdError, ScoreError, SettingError
@@ -24,7 +27,7 @@ from topperk.ids import Ids
 from topperk.interactions import Interactions
 from topperk.progress import Progress
 from topperk.reasons import Reason
-from topperk.scores import ScoreSource
+from topperk.scores import ScoreBlock, ScoreSource
 from topperk.utility import Utility, check_utility
 
 __all__ = ["FittedK", "ListSizes", "Seen"]
@@ -231,8 +234,10 @@ class FittedK:
         alignment: Alignment | None = None,
     ) -> Iterator[ListSizes]:
         """Lengths and lists of some users at a time, as arrays."""
-        if on_missing not in ("error", "skip"):
-            raise SettingError(f"on_missing is {on_missing!r}; it can be 'error' or 'skip'.")
+        check_choice("on_missing", on_missing, ("error", "skip"))
+        check_scores(scores)
+        check_progress(progress)
+        given = listed_users(users)
         ids = scores.ids
         if self.max_k > ids.n_items:
             raise SettingError(
@@ -245,14 +250,9 @@ class FittedK:
                 f"the model knows none of the scores' {ids.n_items:,} items. "
                 "Check that both carry the same kind of item ids."
             )
-        if users is None:
+        if given is None:
             chosen = np.arange(ids.n_users, dtype=np.int32)
-        elif isinstance(users, str):
-            raise SettingError(
-                f"users is the one string {users!r}. Give a list of ids: users=[{users!r}]."
-            )
         else:
-            given = list(users)
             chosen = ids.users.codes(given, "users")
             if (chosen < 0).any():
                 unknown = given[int(np.argmax(chosen < 0))]
@@ -260,11 +260,11 @@ class FittedK:
                     f"there are no scores for user {unknown!r}. "
                     f"Choose among the {ids.n_users:,} users of the scores."
                 )
-        stream = candidate_blocks(
-            scores, chosen, alignment, [self.seen], "choosing lengths", progress
-        )
-        for block, rows in stream:
-            top_scores, positions, lengths = top_of_block(block, self.max_k)
+
+        def decide(block: ScoreBlock, rows: IntArray) -> ListSizes:
+            looked_at = partial(_looked_at, block, self.max_k, ids)
+            decision = self.policy.decide(block, rows, looked_at, ids)
+            lengths = decision.lists.lengths
             if on_missing == "error" and (lengths == 0).any():
                 name = ids.users.name(int(block.users[np.argmin(lengths)]))
                 raise ScoreError(
@@ -272,8 +272,7 @@ class FittedK:
                     "minus infinity. Leave the user out, or pass on_missing='skip' for an empty "
                     "list."
                 )
-            decision = self.policy.decide(block, rows, positions, lengths, ids.users)
-            yield ListSizes(
+            return ListSizes(
                 ids=ids,
                 users=block.users,
                 rows=rows,
@@ -283,11 +282,22 @@ class FittedK:
                 reasons=np.where(
                     lengths == 0, np.uint8(Reason.NO_CANDIDATES.code), decision.reasons
                 ),
-                items=block.items_at(positions),
-                scores=top_scores,
+                items=block.items_at(decision.lists.positions),
+                scores=decision.lists.scores,
                 probabilities=decision.probabilities,
                 curves=decision.curves,
             )
+
+        yield from over_blocks(
+            decide,
+            scores,
+            chosen,
+            alignment,
+            [self.seen],
+            "choosing lengths",
+            progress,
+            look=False,
+        )
 
     def _frame(
         self,
@@ -297,15 +307,17 @@ class FittedK:
         on_missing: OnMissing,
         progress: Progress | None,
     ) -> Any:
-        check_scores(scores)
-        check_progress(progress)
-        users = listed_users(users)
         parts = [
             rows(part)
             for part in self.blocks(scores, users, on_missing=on_missing, progress=progress)
         ]
         whole = pl.concat(parts) if parts else rows(_nobody(scores.ids, self.max_k))
         return from_polars(whole, scores.ids.frame_kind)
+
+
+def _looked_at(block: ScoreBlock, max_k: int, ids: Ids) -> Lists:
+    check_usable(block, ids)
+    return top_of_block(block, max_k)
 
 
 def _nobody(ids: Ids, max_k: int) -> ListSizes:

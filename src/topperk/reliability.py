@@ -25,17 +25,16 @@ import numpy.typing as npt
 import polars as pl
 
 from topperk._arguments import check_fit
-from topperk._blocks import OnMissing, align, align_whole, candidate_blocks, positions_in
+from topperk._blocks import OnMissing, align, align_whole, over_blocks, positions_in
 from topperk._kernels.arrays import FloatArray, IntArray, OffsetArray
-from topperk._kernels.ranking import hits_in_lists
-from topperk._outcomes import top_of_block
+from topperk._outcomes import hits_of, top_of_block
 from topperk._settings import check_choice, check_count
 from topperk.calibration import Calibration, check_calibration
 from topperk.counts import float_numbers
 from topperk.errors import InputError, ScoreError, SettingError
 from topperk.ids import Ids
 from topperk.progress import Progress
-from topperk.scores import ScoreSource
+from topperk.scores import ScoreBlock, ScoreSource
 from topperk.split import Split
 
 __all__ = ["Bins", "Reliability", "reliability", "reliability_of"]
@@ -155,23 +154,25 @@ def reliability_of(
     alignment = align_whole(scores, split.ids, on_missing)
     users = np.flatnonzero(alignment.rows >= 0).astype(np.int32)
     places = align(scores.ids, Ids(calibration.users, scores.ids.items)).rows
-    flags = np.zeros(scores.ids.n_items, dtype=np.bool_)
-    seen = [split.train, split.validation]
-    stream = candidate_blocks(scores, users, alignment, seen, "judging probabilities", progress)
-    for block, rows in stream:
+
+    def pairs(block: ScoreBlock, rows: IntArray) -> tuple[FloatArray, FloatArray]:
         p = calibration.probabilities(block, places[block.users])
-        positives, offsets = positions_in(block, rows, split.test, alignment)
         if top is None:
+            positives, offsets = positions_in(block, rows, split.test, alignment)
             y = np.zeros(block.scores.size)
             y[block.offsets[np.repeat(np.arange(rows.size), np.diff(offsets))] + positives] = 1.0
             candidate = block.scores > -np.inf
-            tally.add(p[candidate], y[candidate])
-        else:
-            _, positions, _ = top_of_block(block, min(top, scores.ids.n_items))
-            listed = positions >= 0
-            flat = block.offsets[:-1, None] + positions
-            hits = hits_in_lists(positions, positives, offsets, flags)
-            tally.add(p[flat[listed]], hits[listed])
+            return p[candidate], y[candidate]
+        lists = top_of_block(block, min(top, scores.ids.n_items))
+        listed = lists.positions >= 0
+        flat = block.offsets[:-1, None] + lists.positions
+        return p[flat[listed]], hits_of(block, rows, lists, split.test, alignment)[listed]
+
+    seen = [split.train, split.validation]
+    for p, y in over_blocks(
+        pairs, scores, users, alignment, seen, "judging probabilities", progress
+    ):
+        tally.add(p, y)
     return tally.result()
 
 

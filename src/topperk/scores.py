@@ -15,8 +15,9 @@ ordered by item code, which is the item's place in ``source.ids.items``.
 from __future__ import annotations
 
 from collections.abc import Callable as Function
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -28,6 +29,7 @@ from topperk._kernels.arrays import AnyFloatArray, IntArray, OffsetArray
 from topperk._kernels.ranking import first_invalid
 from topperk._npz import read_npz, stored_kind, write_npz
 from topperk._score_checks import (
+    as_floats,
     float_array,
     invalid_score,
     match_rows,
@@ -172,8 +174,8 @@ class Factors:
             "item_biases": None if others is None else others.astype(dtype, copy=False),
             "ids": ids,
         }
-        for field, content in checked.items():
-            object.__setattr__(self, field, content)
+        for name, content in checked.items():
+            object.__setattr__(self, name, content)
 
     def __repr__(self) -> str:
         """The sizes."""
@@ -247,7 +249,7 @@ class Dense:
     def block(self, users: IntArray) -> ScoreBlock:
         """The scores of the users with these codes, in this order."""
         rows = self.matrix[users]
-        return ScoreBlock.of_rows(users, _as_floats(rows, copy=rows.base is not None))
+        return ScoreBlock.of_rows(users, as_floats(rows, copy=rows.base is not None))
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -337,11 +339,13 @@ class Candidates:
 class Callable:
     """A function that scores a block of users: ``function(user_codes) -> (len(codes), n_items)``.
 
-    ``user_codes`` are places in ``ids.users``. For models that are no product of factors.
+    ``user_codes`` are places in ``ids.users``. For models that are no product of factors. Blocks
+    are worked on in several threads, but the function is called from one at a time.
     """
 
     function: Function[[IntArray], npt.ArrayLike]
     ids: Ids
+    _lock: Lock = field(default_factory=Lock, init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_ids(self.ids)
@@ -362,14 +366,16 @@ class Callable:
 
     def block(self, users: IntArray) -> ScoreBlock:
         """The scores of the users with these codes, in this order."""
-        rows = numbers_of(self.function(users.copy()), "what the scoring function returned", True)
+        with self._lock:
+            given = self.function(users.copy())
+        rows = numbers_of(given, "what the scoring function returned", True)
         wanted = (users.size, self.ids.n_items)
         if rows.shape != wanted or rows.dtype.kind not in "fiub":
             raise ScoreError(
                 f"the scoring function returned {rows.dtype} of shape {rows.shape} for "
                 f"{users.size} users; numbers of shape {wanted} are needed."
             )
-        return ScoreBlock.of_rows(users, _as_floats(rows, copy=False))
+        return ScoreBlock.of_rows(users, as_floats(rows, copy=False))
 
 
 def load_scores(path: str | Path) -> ScoreSource:
@@ -391,9 +397,3 @@ def load_scores(path: str | Path) -> ScoreSource:
         arrays.get("user_biases"),
         arrays.get("item_biases"),
     )
-
-
-def _as_floats(rows: npt.NDArray[Any], copy: bool) -> AnyFloatArray:
-    dtype = np.float32 if rows.dtype in (np.float16, np.float32) else np.float64
-    with np.errstate(over="ignore"):
-        return rows.astype(dtype, copy=copy)

@@ -5,8 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from topperk._kernels.arrays import AnyFloatArray, FloatArray, IntArray, OffsetArray
-from topperk._kernels.compiling import kernel
+from topperk._kernels.compiling import inlined_kernel, kernel
 from topperk._kernels.exponential import fast_exp
+
+
+@inlined_kernel
+def probability_at(z: float, ratio: float, odds: int, cap: float) -> float:
+    """The probability of one candidate with the logit z: see ``probabilities_of``."""
+    if odds:
+        return min(fast_exp(z), cap)
+    return min(ratio / (1.0 + fast_exp(-z)), 1.0)
 
 
 @kernel
@@ -28,12 +36,10 @@ def probabilities_of(
     for u in range(offsets.size - 1):
         a, b = slope[u], intercept[u]
         for i in range(offsets[u], offsets[u + 1]):
-            if not scores[i] > -np.inf:
-                out[i] = 0.0
-            elif odds[u]:
-                out[i] = min(fast_exp(a * scores[i] + b), cap)
+            if scores[i] > -np.inf:
+                out[i] = probability_at(a * scores[i] + b, ratio[u], odds[u], cap)
             else:
-                out[i] = min(ratio[u] / (1.0 + fast_exp(-(a * scores[i] + b))), 1.0)
+                out[i] = 0.0
 
 
 @kernel

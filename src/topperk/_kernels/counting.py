@@ -33,45 +33,88 @@ import math
 import numpy as np
 
 from topperk._kernels.arrays import FloatArray, OffsetArray
-from topperk._kernels.compiling import kernel
+from topperk._kernels.compiling import kernel, lane_kernel
+from topperk._kernels.lanes import larger, where_less
 
 HEAD_THRESHOLD = 0.05
 FEW_SUMS = 8
 MANY_SUMS = 16
 TAIL_TOLERANCE = 1e-12
 TRIM = 1e-19
+# What ``with_items`` writes beyond the last item.
+ROOM = 4
+LOOKED_AT_TOGETHER = 64
 # Sums are taken over this many items and then added: the rounding of a million equal odds would
 # else move the mean by 1e-10 of itself, and the distribution by more than 1e-9 (tests/
 # test_counting.py). The square root of a million balances the two levels.
 SUMMED_TOGETHER = 1024
 
 
-@kernel
-def odds_power_sums(
-    p: FloatArray,
-    n_sums: int,
-    sums: FloatArray,
-) -> tuple[float, int]:
-    """Fill ``sums[j] = sum rho_i**j``, j from 1, over the tail; return (largest odds, n_head)."""
+@lane_kernel
+def odds_power_sums_few(p: FloatArray, sums: FloatArray) -> float:
+    """Fill ``sums[j] = sum rho_i**j``, j = 1..FEW_SUMS, over the tail; return the largest odds."""
     sums[:] = 0.0
-    part = np.empty(n_sums + 1)
     largest = 0.0
-    n_head = 0
+    for begin in range(0, p.size, SUMMED_TOGETHER):
+        part = p[begin : begin + SUMMED_TOGETHER]
+        s1 = s2 = s3 = s4 = s5 = s6 = s7 = s8 = 0.0
+        for i in range(part.size):
+            kept = where_less(part[i], HEAD_THRESHOLD, part[i], 0.0)
+            rho = kept / (1.0 - kept)
+            largest = larger(rho, largest)
+            square = rho * rho
+            cube = square * rho
+            fourth = square * square
+            s1 += rho
+            s2 += square
+            s3 += cube
+            s4 += fourth
+            s5 += fourth * rho
+            s6 += cube * cube
+            s7 += fourth * cube
+            s8 += fourth * fourth
+        for j, part_sum in enumerate((s1, s2, s3, s4, s5, s6, s7, s8)):
+            sums[j + 1] += part_sum
+    return largest
+
+
+@kernel
+def odds_power_sums_many(p: FloatArray, sums: FloatArray) -> float:
+    """As ``odds_power_sums_few``, for j = 1..MANY_SUMS."""
+    sums[:] = 0.0
+    part = np.empty(MANY_SUMS + 1)
+    largest = 0.0
     for begin in range(0, p.size, SUMMED_TOGETHER):
         part[:] = 0.0
         for i in range(begin, min(begin + SUMMED_TOGETHER, p.size)):
             if p[i] >= HEAD_THRESHOLD:
-                n_head += 1
                 continue
             rho = p[i] / (1.0 - p[i])
             largest = max(largest, rho)
             power = 1.0
-            for j in range(1, n_sums + 1):
+            for j in range(1, MANY_SUMS + 1):
                 power *= rho
                 part[j] += power
-        for j in range(1, n_sums + 1):
+        for j in range(1, MANY_SUMS + 1):
             sums[j] += part[j]
-    return largest, n_head
+    return largest
+
+
+@kernel
+def head_of(p: FloatArray, head: FloatArray) -> int:
+    """Copy the probabilities from HEAD_THRESHOLD on to ``head``, in order; return how many."""
+    size = 0
+    for begin in range(0, p.size, LOOKED_AT_TOGETHER):
+        part = p[begin : begin + LOOKED_AT_TOGETHER]
+        some = 0
+        for i in range(part.size):  # a loop without a branch: eight comparisons to a step
+            some += part[i] >= HEAD_THRESHOLD
+        if some:
+            for i in range(part.size):
+                if part[i] >= HEAD_THRESHOLD:
+                    head[size] = part[i]
+                    size += 1
+    return size
 
 
 @kernel
@@ -112,12 +155,12 @@ def tail_pmf(
     scaled = log_first < -600.0
     pmf[0] = 1e-250 if scaled else math.exp(log_first)
     for m in range(1, last + 1):
+        # The newest term last, and the division apart: little waits for the step before.
         total = 0.0
-        sign = 1.0
-        for j in range(1, min(m, n_sums) + 1):
-            total += sign * sums[j] * pmf[m - j]
-            sign = -sign
-        pmf[m] = total / m
+        inverse = 1.0 / m
+        for j in range(min(m, n_sums), 0, -1):
+            total += (sums[j] if j % 2 else -sums[j]) * pmf[m - j]
+        pmf[m] = total * inverse
         if scaled and pmf[m] > 1e200:
             for i in range(m + 1):
                 pmf[i] *= 1e-300
@@ -133,38 +176,79 @@ def tail_pmf(
 
 
 @kernel
+def _weighted(
+    x: FloatArray,
+    y: FloatArray,
+    z: FloatArray,
+    a: float,
+    b: float,
+    c: float,
+    out: FloatArray,
+) -> None:
+    """``out = a x + b y + c z``, as far as ``out`` reaches."""
+    for i in range(out.size):
+        out[i] = a * x[i] + b * y[i] + c * z[i]
+
+
+@kernel
+def with_items(
+    pmf: FloatArray, first: int, last: int, hits: FloatArray, other: FloatArray
+) -> tuple[int, int]:
+    """Convolve items into ``pmf[first..last]``, two at a time; return the new (first, last).
+
+    ``other``: scratch as long as ``pmf``. The distributions go to and fro between the two.
+    """
+    source, target = pmf, other
+    for i in range(0, hits.size, 2):
+        hit = hits[i]
+        second = hits[i + 1] if i + 1 < hits.size else 0.0
+        none = (1.0 - hit) * (1.0 - second)
+        one = hit * (1.0 - second) + second * (1.0 - hit)
+        both = hit * second
+        width = last - first + 1
+        old = source[first : last + 1]
+        new = target[first : last + 3]
+        new[0] = none * old[0]
+        new[1] = one * old[0]
+        new[width + 1] = both * old[width - 1]
+        if width == 1:
+            new[2] = both * old[0]
+        else:
+            new[1] += none * old[1]
+            new[width] = one * old[width - 1] + both * old[width - 2]
+            _weighted(old[2:], old[1:], old, none, one, both, new[2:width])
+        last += 2
+        while first < last and not target[first] > TRIM:
+            first += 1
+        while last > first and not target[last] > TRIM:
+            last -= 1
+        source, target = target, source
+    if (hits.size + 1) // 2 % 2 == 1:
+        pmf[first : last + 1] = other[first : last + 1]
+    return first, last
+
+
+@kernel
 def count_pmf_exact(
     p: FloatArray,
     sums: FloatArray,
-    pmf: FloatArray,
+    scratch: FloatArray,
 ) -> tuple[int, int]:
-    """Write P(S = m) into ``pmf[first..last]`` and return (first, last).
+    """Write P(S = m) into ``scratch[0, first..last]`` and return (first, last).
 
-    ``p``: any probabilities in [0, 1]. ``sums``: scratch of ``MANY_SUMS + 1``. ``pmf``: scratch of
-    at least ``p.size + 2``; outside first..last its content means nothing. The l1 error is at most
-    ``TAIL_TOLERANCE`` plus rounding.
+    ``p``: any probabilities in [0, 1]. ``sums``: scratch of ``MANY_SUMS + 1``. ``scratch``: three
+    rows of at least ``p.size + ROOM``, of which everything else means nothing afterwards. The l1
+    error is at most ``TAIL_TOLERANCE`` plus rounding.
     """
     n_sums = FEW_SUMS
-    largest, n_head = odds_power_sums(p, n_sums, sums)
+    largest = odds_power_sums_few(p, sums)
     if dropped_terms_bound(sums, n_sums, largest) > TAIL_TOLERANCE:
         n_sums = MANY_SUMS
-        largest, n_head = odds_power_sums(p, n_sums, sums)
+        largest = odds_power_sums_many(p, sums)
+    pmf, other, head = scratch[0], scratch[1], scratch[2]
+    n_head = head_of(p, head)
     first, last = tail_pmf(sums, n_sums, p.size - n_head, pmf)
-    if n_head > 0:
-        for i in range(p.size):
-            if p[i] >= HEAD_THRESHOLD:
-                hit = p[i]
-                miss = 1.0 - hit
-                pmf[last + 1] = hit * pmf[last]
-                for m in range(last, first, -1):
-                    pmf[m] = miss * pmf[m] + hit * pmf[m - 1]
-                pmf[first] *= miss
-                last += 1
-                while first < last and not pmf[first] > TRIM:
-                    first += 1
-                while last > first and not pmf[last] > TRIM:
-                    last -= 1
-    return first, last
+    return with_items(pmf, first, last, head[:n_head], other)
 
 
 @kernel
@@ -206,35 +290,6 @@ def count_pmf_refined_normal(
 
 
 @kernel
-def leave_one_out(
-    pmf: FloatArray,
-    first: int,
-    last: int,
-    hit: float,
-    out: FloatArray,
-) -> None:
-    """Write P(S - Y = m) for m = first-1..last into ``out[m - first + 1]``, Y ~ Bernoulli(hit).
-
-    Divides one factor out of the generating function: forward where hit <= 1/2, backward where
-    hit > 1/2, so that an error is never multiplied by more than one from term to term. The l1
-    error is at most that of ``pmf`` times the number of terms.
-    """
-    n = last - first + 2
-    if hit <= 0.5:
-        scale = 1.0 / (1.0 - hit)
-        ratio = hit * scale
-        out[0] = 0.0
-        for i in range(1, n):
-            out[i] = pmf[first + i - 1] * scale - ratio * out[i - 1]
-    else:
-        scale = 1.0 / hit
-        ratio = (1.0 - hit) * scale
-        out[n - 1] = 0.0
-        for i in range(n - 1, 0, -1):
-            out[i - 1] = pmf[first + i - 1] * scale - ratio * out[i]
-
-
-@kernel
 def count_pmfs(
     p: FloatArray,
     offsets: OffsetArray,
@@ -245,9 +300,9 @@ def count_pmfs(
     longest = 0
     for u in range(offsets.size - 1):
         longest = max(longest, offsets[u + 1] - offsets[u])
-    pmf = np.empty(longest + 2)
+    scratch = np.empty((3, longest + ROOM))
     out[:] = 0.0
     for u in range(offsets.size - 1):
-        first, last = count_pmf_exact(p[offsets[u] : offsets[u + 1]], sums, pmf)
+        first, last = count_pmf_exact(p[offsets[u] : offsets[u + 1]], sums, scratch)
         for m in range(first, min(last + 1, out.shape[1])):
-            out[u, m] = pmf[m]
+            out[u, m] = scratch[0, m]

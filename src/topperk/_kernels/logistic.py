@@ -22,8 +22,9 @@ import math
 import numpy as np
 
 from topperk._kernels.arrays import AnyFloatArray, FloatArray, IntArray, OffsetArray
-from topperk._kernels.compiling import kernel
+from topperk._kernels.compiling import kernel, lane_kernel
 from topperk._kernels.exponential import fast_exp
+from topperk._kernels.lanes import larger, where_less
 
 CHUNK = 512
 MAX_STEPS = 60
@@ -82,7 +83,7 @@ def centre_and_scale(x: FloatArray) -> tuple[float, float]:
     return centre, scale
 
 
-@kernel
+@lane_kernel
 def logistic_sums(
     x: FloatArray, a: float, b: float
 ) -> tuple[float, float, float, float, float, float]:
@@ -94,17 +95,19 @@ def logistic_sums(
     wx_sum = 0.0
     wxx_sum = 0.0
     for begin in range(0, x.size, CHUNK):
+        part = x[begin : begin + CHUNK]
         product = 1.0
-        for i in range(begin, min(begin + CHUNK, x.size)):
-            v = x[i]
+        for i in range(part.size):
+            v = part[i]
             z = a * v + b
-            e = fast_exp(-abs(z))
+            positive = larger(z, 0.0)
+            e = fast_exp(z - 2.0 * positive)
             big = 1.0 / (1.0 + e)
             small = e * big
-            p = big if z > 0.0 else small
+            p = where_less(0.0, z, big, small)
             w = big * small
             product *= 1.0 + e
-            log_sum += max(z, 0.0)
+            log_sum += positive
             p_sum += p
             px_sum += p * v
             w_sum += w
@@ -283,10 +286,10 @@ def pooled_sums(
     b: float,
     sums: FloatArray,
 ) -> None:
-    """Add a block's part to the sums of the pooled regression, in units (s - centre) / scale.
+    """Each user's part of the sums of the pooled regression, in units (s - centre) / scale.
 
-    ``sums``: log(1 + e^z), p, p x, w, w x, w x^2 over all candidates; then over the positives how
-    many and the sum of x.
+    ``sums[u]``: log(1 + e^z), p, p x, w, w x, w x^2 over all candidates; then over the positives
+    how many and the sum of x.
     """
     longest = 0
     for u in range(offsets.size - 1):
@@ -298,42 +301,63 @@ def pooled_sums(
         own_positives = positives[positive_offsets[u] : positive_offsets[u + 1]]
         n, n_positive = gather(own, own_positives, centre, scale, x, hits)
         log_sum, p_sum, px_sum, w_sum, wx_sum, wxx_sum = logistic_sums(x[:n], a, b)
-        sums[0] += log_sum
-        sums[1] += p_sum
-        sums[2] += px_sum
-        sums[3] += w_sum
-        sums[4] += wx_sum
-        sums[5] += wxx_sum
-        sums[6] += n_positive
+        sums[u, 0], sums[u, 1], sums[u, 2] = log_sum, p_sum, px_sum
+        sums[u, 3], sums[u, 4], sums[u, 5] = w_sum, wx_sum, wxx_sum
+        sums[u, 6] = n_positive
+        sums[u, 7] = 0.0
         for j in range(n_positive):
-            sums[7] += hits[j]
+            sums[u, 7] += hits[j]
 
 
 @kernel
-def moments(scores: AnyFloatArray, offsets: OffsetArray, totals: FloatArray) -> None:
-    """Merge a block's candidates into ``totals``: count, mean, squared deviations, least, greatest.
+def add_rows(rows: FloatArray, totals: FloatArray) -> None:
+    """Add rows to ``totals`` one after the other, so that the blocks' sizes leave no trace."""
+    for u in range(rows.shape[0]):
+        for j in range(totals.size):
+            totals[j] += rows[u, j]
 
-    Chan's update, so that a large common offset costs no precision; user by user, so that the
-    blocks' sizes leave no trace.
-    """
+
+@kernel
+def moments(scores: AnyFloatArray, offsets: OffsetArray, out: FloatArray) -> None:
+    """Each user's count of candidates, their mean, squared deviations, least and greatest."""
     for u in range(offsets.size - 1):
-        count = 0
-        total = 0.0
-        for i in range(offsets[u], offsets[u + 1]):
-            if scores[i] > -np.inf:
+        own = scores[offsets[u] : offsets[u + 1]]
+        count, total = 0, 0.0
+        least, greatest = np.inf, -np.inf
+        for i in range(own.size):
+            if own[i] > -np.inf:
                 count += 1
-                total += scores[i]
-                totals[3] = min(totals[3], scores[i])
-                totals[4] = max(totals[4], scores[i])
-        if count == 0:
-            continue
-        mean = total / count
+                total += own[i]
+                least = min(least, own[i])
+                greatest = max(greatest, own[i])
+        mean = total / count if count else 0.0
         squares = 0.0
-        for i in range(offsets[u], offsets[u + 1]):
-            if scores[i] > -np.inf:
-                squares += (scores[i] - mean) ** 2
+        for i in range(own.size):
+            if own[i] > -np.inf:
+                squares += (own[i] - mean) ** 2
+        out[u, 0], out[u, 1], out[u, 2], out[u, 3], out[u, 4] = (
+            count,
+            mean,
+            squares,
+            least,
+            greatest,
+        )
+
+
+@kernel
+def merge_moments(rows: FloatArray, totals: FloatArray) -> None:
+    """Merge users' moments into ``totals`` one after the other.
+
+    Chan's update, so that a large common offset costs no precision.
+    """
+    for u in range(rows.shape[0]):
+        count, mean, squares = rows[u, 0], rows[u, 1], rows[u, 2]
+        if count == 0.0:
+            continue
         both = totals[0] + count
         gap = mean - totals[1]
         totals[2] += squares + gap * gap * totals[0] * count / both
         totals[1] += gap * count / both
         totals[0] = both
+        totals[3] = min(totals[3], rows[u, 3])
+        totals[4] = max(totals[4], rows[u, 4])

@@ -13,6 +13,8 @@ import numpy as np
 from topperk._kernels.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray, OffsetArray
 from topperk._kernels.compiling import kernel
 
+LOOKED_AT_TOGETHER = 4096
+
 
 @kernel
 def exclude(
@@ -23,10 +25,11 @@ def exclude(
     seen_offsets: OffsetArray,
     seen_items: IntArray,
     item_of_seen: IntArray,
-) -> None:
+) -> int:
     """Set to minus infinity what user ``rows[u]`` has seen (-1: a user who has seen nothing).
 
     ``item_of_seen`` turns the codes of ``seen_items`` into the block's (-1: not scored at all).
+    Returns the position of a score that is NaN or plus infinity, which ends the work, or -1.
     Cost: proportional to what was seen (times a binary search where ``items`` are named).
     """
     for u in range(rows.size):
@@ -37,12 +40,16 @@ def exclude(
             item = item_of_seen[seen_items[j]]
             if item < 0:
                 continue
-            if items.size == 0:
-                scores[offsets[u] + item] = -np.inf
-            else:
+            at = np.int64(item)
+            if items.size > 0:
                 at = np.searchsorted(own, item)
-                if at < own.size and own[at] == item:
-                    scores[offsets[u] + at] = -np.inf
+                if at == own.size or own[at] != item:
+                    continue
+            at += offsets[u]
+            if not scores[at] < np.inf:
+                return int(at)
+            scores[at] = -np.inf
+    return -1
 
 
 @kernel
@@ -50,9 +57,16 @@ def first_invalid(
     scores: AnyFloatArray,
 ) -> int:
     """The position of the first score that is NaN or plus infinity, or -1."""
-    for i in range(scores.size):
-        if not scores[i] < np.inf:
-            return i
+    # Counted in pieces: a loop that may end early is not vectorised, one that counts is.
+    for begin in range(0, scores.size, LOOKED_AT_TOGETHER):
+        part = scores[begin : begin + LOOKED_AT_TOGETHER]
+        bad = 0
+        for i in range(part.size):
+            bad += not part[i] < np.inf
+        if bad:
+            for i in range(part.size):
+                if not part[i] < np.inf:
+                    return begin + i
     return -1
 
 

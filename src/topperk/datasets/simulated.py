@@ -211,7 +211,7 @@ def simulate_world(
         item_vectors=_with_column(items.seen_vectors, seen),
         user_biases=users.offset.astype(np.float32),
         item_biases=(SCORE_SCALE * BIAS_SHARE * items.seen_popularity).astype(np.float32),
-        breadth=1.0 / users.sharpness,
+        breadth=1.0 / np.maximum(users.sharpness, 1e-9),  # finite where nobody is sharp
         activity=activity,
         true_user_vectors=truth,
         true_item_vectors=items.vectors,

@@ -1,0 +1,147 @@
+"""How many threads a computation takes, and how much memory for its blocks.
+
+Users are worked on in blocks, and blocks side by side in threads: kernels run without the
+interpreter's lock. Within a computation BLAS keeps to one thread per worker and is given back its
+own number afterwards. Any number of threads gives the same bits: the blocks do not depend on it,
+and results are taken in the order of the users.
+
+Memory beyond the scores' own, for a block of B users and n items in ``n_jobs`` threads, is about
+
+    n_jobs * n * (B * bytes_per_pair + 40),
+
+``bytes_per_pair`` 4 for scores in single precision, 24 at most otherwise. B is what
+``memory_limit`` allows; without a limit a block has ``BLOCK_PAIRS`` pairs, or ``LEAST_USERS`` users
+where that is more (of a large catalogue), as matrix products of fewer are slow.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TypeVar
+
+from topperk.errors import SettingError
+
+__all__ = ["Resources", "resources"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+# 2 million scores are 8 MB in single precision: large enough for a fast matrix product, and small
+# enough to stay near the processor. With 100,000 items the product of 256 users takes half the
+# time per user of that of 20 (benchmarks/bench_lists.py).
+BLOCK_PAIRS = 2_000_000
+LEAST_USERS = 256
+MOST_PAIRS = 32_000_000
+BYTES_PER_PAIR = 24
+SCRATCH_PER_ITEM = 40
+
+UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a computation may take; ``None`` means all processors, or memory as it comes."""
+
+    n_jobs: int | None = None
+    memory_limit: int | None = None
+
+    @property
+    def threads(self) -> int:
+        """How many threads work."""
+        return self.n_jobs or available_processors()
+
+    def users_per_block(self, n_items: int) -> int:
+        """How many users make a block."""
+        n_items = max(1, n_items)
+        if self.memory_limit is None:
+            most = max(1, MOST_PAIRS // n_items)
+            return max(1, BLOCK_PAIRS // n_items, min(LEAST_USERS, most))
+        left = self.memory_limit / (self.threads * n_items) - SCRATCH_PER_ITEM
+        return max(1, int(left / BYTES_PER_PAIR))
+
+
+AS_IT_COMES = Resources()
+_IN_FORCE: ContextVar[Resources] = ContextVar("resources", default=AS_IT_COMES)
+
+
+def current() -> Resources:
+    """What is in force here."""
+    return _IN_FORCE.get()
+
+
+@contextmanager
+def resources(
+    n_jobs: int | None = None, memory_limit: int | str | None = None
+) -> Iterator[Resources]:
+    """Within this block, computations take so many threads and so much memory for their blocks.
+
+    ``n_jobs``: threads; None or -1 is one for each processor. ``memory_limit``: bytes, or text such
+    as "2 GB"; it bounds what blocks take, not the scores and interactions that are there already.
+    A limit that not even one user's scores fit into makes blocks of one user.
+
+    >>> with resources(n_jobs=2, memory_limit="500 MB") as taken:
+    ...     taken.users_per_block(n_items=100_000)
+    102
+    """
+    if n_jobs == -1:
+        n_jobs = None
+    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int)):
+        raise SettingError(f"n_jobs is {n_jobs!r}. Give a number of threads, or -1 for all.")
+    if n_jobs is not None and n_jobs < 1:
+        raise SettingError(f"n_jobs is {n_jobs}. Give 1 or more, or -1 for all processors.")
+    taken = Resources(n_jobs, None if memory_limit is None else _bytes_of(memory_limit))
+    token = _IN_FORCE.set(taken)
+    try:
+        yield taken
+    finally:
+        _IN_FORCE.reset(token)
+
+
+def _bytes_of(limit: int | str) -> int:
+    """``2 GB`` as a number of bytes."""
+    if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0:
+        return limit
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\s*", str(limit).lower())
+    if isinstance(limit, str) and found and float(found[1]) > 0:
+        return int(float(found[1]) * UNITS[found[2]])
+    raise SettingError(f"memory_limit is {limit!r}. Give a number of bytes, or text like '2 GB'.")
+
+
+def available_processors() -> int:
+    """The processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def in_order(work: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
+    """``work(item)`` for each item, in order; several at once, no more than there are threads.
+
+    An exception, of the work or of whoever takes the results (Ctrl-C), ends it: what has not begun
+    is dropped, what runs is waited for, which is as long as one block takes.
+    """
+    from threadpoolctl import threadpool_limits
+
+    threads = min(current().threads, len(items))
+    with threadpool_limits(1, user_api="blas"):
+        if threads <= 1:
+            yield from map(work, items)
+            return
+        pool = ThreadPoolExecutor(threads, thread_name_prefix="topperk")
+        waiting: deque[Future[R]] = deque()
+        try:
+            for item in items:
+                waiting.append(pool.submit(work, item))
+                if len(waiting) > threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,218 @@
+"""Threads and blocks: the same bits whatever their number, and an end that leaves nothing."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from threadpoolctl import threadpool_info
+
+import topperk as tp
+from contracts import in_blocks_of
+from topperk import threads
+from topperk.datasets.simulated import World, simulate_world
+from topperk.errors import ScoreError, SettingError
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    return simulate_world(n_users=150, n_items=300, seed=4)
+
+
+def answers(world: World, scores: tp.ScoreSource) -> list[Any]:
+    """Everything that passes over a source in blocks."""
+    found: list[Any] = []
+    for calibrator in (tp.UserPlatt(prior="population"), tp.GlobalPlatt("ratio")):
+        model = tp.PersonalizedK(tp.NDCG(), max_k=20, calibrator=calibrator).fit(
+            scores, world.split
+        )
+        assert isinstance(model.calibration, tp.PlattCalibration)
+        found += [model.calibration.parameters(), model.calibration.population]
+        found += [model.sizes(scores), model.recommend(scores), model.curves(scores)]
+        judged = tp.reliability_of(model.calibration, scores, world.split, top=10)
+        found += [judged.table(), judged.brier, judged.log_loss]
+    methods = tp.usual_methods(tp.F1(), max_k=20)
+    found.append(tp.evaluate(methods, scores, world.split, tp.F1()).summary())
+    return found
+
+
+def same(one: Any, other: Any) -> bool:
+    if hasattr(one, "equals"):
+        return bool(one.equals(other))
+    if isinstance(one, np.ndarray):
+        return np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
+    if isinstance(one, dict):
+        return all(same(one[name], other[name]) for name in one)
+    if isinstance(one, (tuple, list)):
+        return all(map(same, one, other))
+    return bool(one == other)
+
+
+@pytest.mark.parametrize("kind", ["factors", "matrix", "function", "candidates"])
+def test_any_number_of_threads_gives_the_same_bits(
+    world: World, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_blocks_of(20 * 300, monkeypatch)  # eight blocks
+    factors = world.scores
+    matrix = np.stack([factors.block(np.array([u], np.int32)).scores for u in range(150)])
+    users, items = np.meshgrid(range(150), range(0, 300), indexing="ij")
+    scores: tp.ScoreSource = {
+        "factors": lambda: factors,
+        "matrix": lambda: tp.Dense(matrix, world.ids),
+        "function": lambda: tp.Callable(lambda asked: matrix[asked], world.ids),
+        "candidates": lambda: tp.Candidates(
+            {
+                "user_id": world.ids.users.take(users.ravel().astype(np.int32)),
+                "item_id": world.ids.items.take(items.ravel().astype(np.int32)),
+                "score": matrix.ravel(),
+            }
+        ),
+    }[kind]()
+    with tp.resources(n_jobs=1):
+        wanted = answers(world, scores)
+    for n_jobs in (2, 5, None):
+        with tp.resources(n_jobs=n_jobs):
+            for found, one in zip(answers(world, scores), wanted, strict=True):
+                assert same(found, one)
+
+
+def test_a_limit_of_memory_makes_smaller_blocks_and_the_same_lengths(world: World) -> None:
+    largest = []
+
+    def rows(users: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        largest.append(users.size)
+        return np.sin(users[:, None] * 1.7 + np.arange(300, dtype=np.float32))
+
+    scores = tp.Callable(rows, world.ids)
+    model = tp.PersonalizedK(tp.F1(), max_k=20).fit(scores, world.split)
+    assert max(largest) == 150
+    wanted = model.sizes(scores)["k"]
+    largest.clear()
+    with tp.resources(n_jobs=2, memory_limit="100 kB") as taken:
+        assert model.sizes(scores)["k"].equals(wanted)
+        assert max(largest) == taken.users_per_block(300) == 5
+        per_user = threads.BYTES_PER_PAIR * 300
+        assert 2 * (5 * per_user + 300 * threads.SCRATCH_PER_ITEM) <= 100_000
+
+
+def test_blocks_follow_the_catalogue() -> None:
+    usual = tp.threads.Resources()
+    assert usual.users_per_block(1_000) == 2_000
+    assert usual.users_per_block(100_000) == 256  # fewer would make a slow matrix product
+    assert usual.users_per_block(4_000_000) == 8  # and more would be gigabytes
+    assert usual.users_per_block(10**9) == 1
+    assert usual.users_per_block(0) > 0
+
+
+@given(st.integers(1, 10**7), st.integers(1, 10**12), st.integers(1, 64))
+def test_blocks_stay_within_the_limit_if_one_user_fits(
+    n_items: int, limit: int, n_jobs: int
+) -> None:
+    users = tp.threads.Resources(n_jobs, limit).users_per_block(n_items)
+    taken = n_jobs * n_items * (users * threads.BYTES_PER_PAIR + threads.SCRATCH_PER_ITEM)
+    assert users >= 1
+    assert users == 1 or taken <= limit
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"), [("500 MB", 500e6), ("1.5GB", 1.5e9), ("2 gib", 2e9), ("900", 900), (7, 7)]
+)
+def test_memory_is_given_in_bytes_or_words(text: Any, wanted: float) -> None:
+    with tp.resources(memory_limit=text) as taken:
+        assert taken.memory_limit == wanted
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"n_jobs": 0},
+        {"n_jobs": -2},
+        {"n_jobs": 1.5},
+        {"n_jobs": True},
+        {"memory_limit": 0},
+        {"memory_limit": -5},
+        {"memory_limit": "much"},
+        {"memory_limit": "0 GB"},
+        {"memory_limit": True},
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(SettingError), tp.resources(**settings):
+        pass
+
+
+def test_resources_hold_within_their_block_alone() -> None:
+    before = threads.current()
+    with tp.resources(n_jobs=3):
+        with tp.resources(n_jobs=1):
+            assert threads.current().threads == 1
+        assert threads.current().threads == 3
+    assert threads.current() is before
+    assert before.threads == threads.available_processors()
+
+
+def blas_threads() -> list[int]:
+    return [one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"]
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_blas_has_one_thread_meanwhile_and_its_own_number_again_afterwards(n_jobs: int) -> None:
+    np.ones((2, 2)) @ np.ones((2, 2))
+    before = blas_threads()
+    with tp.resources(n_jobs=n_jobs):
+        inside = list(threads.in_order(lambda _: blas_threads(), range(6)))
+        assert all(set(found) == {1} for found in inside)
+        for _ in threads.in_order(lambda item: item, range(50)):
+            break  # whoever takes the results may stop
+        with pytest.raises(ZeroDivisionError):
+            list(threads.in_order(lambda item: 1 // item, range(-3, 3)))
+    assert blas_threads() == before
+
+
+def test_results_come_in_order_and_few_are_kept_waiting() -> None:
+    ahead, done = [], 0
+
+    def work(item: int) -> int:
+        time.sleep(0.001 * (item % 7 == 0))
+        ahead.append(item - done)
+        return item
+
+    with tp.resources(n_jobs=4):
+        for item in threads.in_order(work, range(200)):
+            assert item == done
+            done += 1
+    assert max(ahead) <= 5
+
+
+def interrupted(results: Iterator[Any]) -> None:
+    for _ in results:
+        raise KeyboardInterrupt
+
+
+def test_an_interruption_drops_what_has_not_begun() -> None:
+    begun = []
+
+    def work(item: int) -> None:
+        begun.append(item)
+        time.sleep(0.05)
+
+    start = time.perf_counter()
+    with tp.resources(n_jobs=2), pytest.raises(KeyboardInterrupt):
+        interrupted(threads.in_order(work, range(10_000)))
+    assert len(begun) < 10
+    assert time.perf_counter() - start < 1.0
+    assert not [one for one in threading.enumerate() if one.name.startswith("topperk")]
+
+
+def test_an_error_in_a_thread_is_the_error_of_the_call(world: World) -> None:
+    matrix = np.zeros((150, 300), dtype=np.float32)
+    matrix[:, 5] = 1.0
+    matrix[120, 7] = np.nan
+    with tp.resources(n_jobs=3, memory_limit="200 kB"), pytest.raises(ScoreError, match="NaN"):
+        tp.PersonalizedK(tp.F1(), max_k=20).fit(tp.Dense(matrix, world.ids), world.split)
