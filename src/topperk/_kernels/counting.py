@@ -37,7 +37,7 @@ from topperk._kernels.compiling import kernel, lane_kernel
 from topperk._kernels.lanes import larger, where_less
 
 HEAD_THRESHOLD = 0.05
-FEW_SUMS = 8
+FEW_SUMS = 10
 MANY_SUMS = 16
 TAIL_TOLERANCE = 1e-12
 TRIM = 1e-19
@@ -57,7 +57,7 @@ def odds_power_sums_few(p: FloatArray, sums: FloatArray) -> float:
     largest = 0.0
     for begin in range(0, p.size, SUMMED_TOGETHER):
         part = p[begin : begin + SUMMED_TOGETHER]
-        s1 = s2 = s3 = s4 = s5 = s6 = s7 = s8 = 0.0
+        s1 = s2 = s3 = s4 = s5 = s6 = s7 = s8 = s9 = s10 = 0.0
         for i in range(part.size):
             kept = where_less(part[i], HEAD_THRESHOLD, part[i], 0.0)
             rho = kept / (1.0 - kept)
@@ -65,15 +65,18 @@ def odds_power_sums_few(p: FloatArray, sums: FloatArray) -> float:
             square = rho * rho
             cube = square * rho
             fourth = square * square
+            fifth = square * cube
             s1 += rho
             s2 += square
             s3 += cube
             s4 += fourth
-            s5 += fourth * rho
+            s5 += fifth
             s6 += cube * cube
             s7 += fourth * cube
             s8 += fourth * fourth
-        for j, part_sum in enumerate((s1, s2, s3, s4, s5, s6, s7, s8)):
+            s9 += fourth * fifth
+            s10 += fifth * fifth
+        for j, part_sum in enumerate((s1, s2, s3, s4, s5, s6, s7, s8, s9, s10)):
             sums[j + 1] += part_sum
     return largest
 
