@@ -1,23 +1,33 @@
-"""What the benchmarks share: rivals timed in turn within one run, and the record of a run.
+"""What the benchmarks share: rivals timed in turn within one run, claims, and the record of a run.
 
-Timings of one machine differ from hour to hour, so a claim is a ratio of two medians whose
-repetitions took turns. ``record`` writes ``<script>.json`` beside the script.
+Timings of one machine differ from hour to hour, so a claim is about ratios: the rivals take turns,
+each turn gives a ratio, and what is told is the median of these with its quartiles. Where the
+quartiles are too far apart, ``checked`` ends the script with a sentence, and nothing is recorded.
+
+``record`` writes ``<script>.json`` beside the script, from which the documents take their figures.
+A run with ``--quick`` is shorter, and recorded nowhere.
 """
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import json
 import os
 import platform
 import statistics
+import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
+# The quartiles of the ratios may be this share of their median apart. On a quiet machine they are
+# a tenth apart at most; beyond a quarter, somebody else is at work.
+WIDEST_SPREAD = 0.25
 
 
 def in_turn(
@@ -38,6 +48,85 @@ def in_turn(
 
 def medians(seconds: Mapping[str, list[float]]) -> dict[str, float]:
     return {name: statistics.median(taken) for name, taken in seconds.items()}
+
+
+def claim(
+    work: str,
+    peer: str,
+    ours: Sequence[float],
+    theirs: Sequence[float],
+    *,
+    at_most: float | None = None,
+    at_least: float | None = None,
+    try_for: float | None = None,
+) -> dict[str, Any]:
+    """Our time as a share of the peer's (``at_most``), or how many times faster (``at_least``).
+
+    Without a bar it is a share that is told and promises nothing.
+    """
+    if at_least is None:
+        ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
+        met = None if at_most is None else statistics.median(ratios) <= at_most
+    else:
+        ratios = [b / a for a, b in zip(ours, theirs, strict=True)]
+        met = statistics.median(ratios) >= at_least
+    low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive")
+    return {
+        "work": work,
+        "peer": peer,
+        "ratio": middle,
+        "quartiles": [low, high],
+        "at_most": at_most,
+        "at_least": at_least,
+        "try_for": try_for,
+        "met": met,
+        "seconds": [statistics.median(ours), statistics.median(theirs)],
+        "repetitions": len(ratios),
+    }
+
+
+def checked(claims: Sequence[Mapping[str, Any]]) -> None:
+    """Print the claims, and end here where the ratios of one are too far apart."""
+    for found in claims:
+        low, high = found["quartiles"]
+        what = "times faster than" if found["at_least"] else "of the time of"
+        bar = f"at least {found['at_least']:g}" if found["at_least"] else ""
+        bar = f"at most {found['at_most']:g}" if found["at_most"] else bar
+        verdict = {True: f"met: {bar}", False: f"MISSED: {bar}", None: ""}[found["met"]]
+        print(
+            f"  {found['work']}: {found['ratio']:.3g} ({low:.3g} to {high:.3g}) "
+            f"{what} {found['peer']}  {verdict}"
+        )
+    for found in claims:
+        low, high = found["quartiles"]
+        if high - low > WIDEST_SPREAD * found["ratio"]:
+            sys.exit(
+                f"Nothing is reported: {found['work']} took {low:.3g} to {high:.3g} of "
+                f"{found['peer']} in half of the repetitions, which is too wide a spread. Run this "
+                "again while nothing else runs on the machine."
+            )
+
+
+@contextmanager
+def on_one_thread() -> Iterator[None]:
+    """One thread for topperk's blocks, and one for every BLAS that is loaded by now."""
+    from threadpoolctl import threadpool_limits
+
+    import topperk as tp
+
+    with tp.resources(n_jobs=1), threadpool_limits(1, user_api="blas"):
+        yield
+
+
+def asked(about: str | None, **more: str) -> argparse.Namespace:
+    """The options of a script: ``--quick``, and switches of its own with what they do."""
+    options = argparse.ArgumentParser(
+        description=about, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument("--quick", action="store_true", help="less work; nothing is recorded")
+    for name, what in more.items():
+        options.add_argument(f"--{name}", action="store_true", help=what)
+    return options.parse_args()
 
 
 def record(script: str, result: Mapping[str, Any], libraries: tuple[str, ...]) -> None:
