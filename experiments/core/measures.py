@@ -26,6 +26,7 @@ VARIANTS: dict[str, tp.Calibrator] = {
     "personal, no correction": tp.UserPlatt("none"),
     "personal, ratio": tp.UserPlatt("ratio"),
     "personal, odds": tp.UserPlatt("odds"),
+    "personal, c = 10": tp.UserPlatt(c=10.0),
 }
 
 

@@ -60,7 +60,6 @@ def figures(name: str, config: dict[str, Any], fresh: bool) -> dict[str, Any]:
     import bpr
     import measures
     from data import READERS
-    from threadpoolctl import threadpool_limits
 
     import topperk as tp
 
@@ -73,26 +72,32 @@ def figures(name: str, config: dict[str, Any], fresh: bool) -> dict[str, Any]:
     rows = bpr.tune(splits[first], factors, grid, first, fresh=fresh)
     best = max(rows, key=lambda row: row["validation_ndcg_at_50"])
     print(f"  chosen {best}", flush=True)
-    chosen = (best["learning_rate"], best["regularization"], best["iterations"])
-    jobs = [(splits[seed].train, bpr.Settings(factors, *chosen, seed)) for seed in config["seeds"]]
-    runs = []
-    for seed, (scores, _) in zip(config["seeds"], bpr.cached_all(jobs, fresh=fresh), strict=True):
-        with threadpool_limits(2, "blas"):
-            runs.append(
-                measures.measure(
-                    scores,
-                    splits[seed],
-                    seed=seed,
-                    max_k=config["max_k"],
-                    paper_terms=config["paper_terms"],
-                )
-            )
-        print(f"  seed {seed} after {time.perf_counter() - start:.0f} s", flush=True)
+    sizes = {"max_k": config["max_k"], "paper_terms": config["paper_terms"]}
+
+    def runs_of(chosen: dict[str, Any]) -> list[dict[str, Any]]:
+        settings = (chosen["learning_rate"], chosen["regularization"], chosen["iterations"])
+        jobs = [
+            (splits[seed].train, bpr.Settings(factors, *settings, seed)) for seed in config["seeds"]
+        ]
+        runs = []
+        for seed, (scores, _) in zip(
+            config["seeds"], bpr.cached_all(jobs, fresh=fresh), strict=True
+        ):
+            runs.append(measures.measure(scores, splits[seed], seed=seed, **sizes))
+            print(f"  seed {seed} after {time.perf_counter() - start:.0f} s", flush=True)
+        return runs
+
+    runs = runs_of(best)
+    near = config["bpr"]["near_the_paper"].get(name)
+    beside = {}
+    if near is not None:
+        beside = {"near_the_paper": {**near, "over_seeds": measures.over_seeds(runs_of(near))}}
     return {
         "statistics": measures.describe(interactions, splits[first]),
         "tuning": {"split_seed": first, "chosen": best, "grid": rows},
         "over_seeds": measures.over_seeds(runs),
         "runs": runs,
+        **beside,
         **circumstances(LIBRARIES),
         "wall_seconds": time.perf_counter() - start,
     }
