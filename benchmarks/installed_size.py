@@ -20,7 +20,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-LEFT_OUT = ("scipy", "narwhals", "threadpoolctl", "pyarrow", "pandas")
+LEFT_OUT = ("scipy", "narwhals", "pyarrow", "pandas")
 
 WEIGH = """
 import importlib.metadata, json, sys
