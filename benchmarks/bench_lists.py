@@ -62,7 +62,7 @@ class Catalogue:
         return run
 
     def top(self) -> Any:
-        """implicit's top-50 with its filter, as arrays."""
+        """The top-50 of implicit with its filter, as arrays."""
         users, items = self.scores.user_vectors, self.scores.item_vectors
         return topk(items, users, MAX_K, filter_query_items=self.seen, num_threads=1)
 

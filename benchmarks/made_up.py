@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+import side_by_side  # noqa: F401 - before topperk: it says where compiled kernels are kept
 from scipy import special, stats
 
 import topperk as tp
@@ -80,7 +81,7 @@ def calibration_for(
 
 
 def intercepts(spread: Array, share: float) -> Array:
-    """b with mean of sigmoid(spread x + b) = share over a normal x, for each spread."""
+    """The b with mean of sigmoid(spread x + b) = share over a normal x, for each spread."""
     x = stats.norm.ppf((np.arange(400) + 0.5) / 400)
     low, high = np.full(spread.size, -40.0), np.full(spread.size, 40.0)
     for _ in range(60):
