@@ -35,6 +35,17 @@ class Decision:
     curves: FloatArray
     probabilities: FloatArray
 
+    def at_length(self) -> FloatArray:
+        """The expected utility of each list, cut at its length."""
+        return self.curves[np.arange(self.k.size), self.k]
+
+    def sum_to_length(self) -> FloatArray:
+        """How many relevant items each list can be expected to hold."""
+        inside = np.arange(self.probabilities.shape[1])[None, :] < self.k[:, None]
+        total = np.where(inside, self.probabilities, 0.0).sum(axis=1)
+        # An empty list has no probability that could say that nothing is estimated.
+        return np.where(np.isnan(self.at_length()), np.nan, total)
+
 
 class Policy(Protocol):
     """Chooses lengths for a block of users.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from topperk._blocks import Alignment, OnMissing, align, over_blocks, positions_
 from topperk._frames import from_polars
 from topperk._kernels.arrays import AnyFloatArray, FloatArray, IntArray, OffsetArray
 from topperk._outcomes import Lists, top_of_block
-from topperk._policies import Decision, PersonalPolicy, Policy
+from topperk._policies import PersonalPolicy, Policy
 from topperk._score_checks import check_usable
 from topperk._settings import check_choice
 from topperk._utility_tables import UtilityTables
@@ -25,6 +25,7 @@ from topperk.calibration import Calibration
 from topperk.errors import IdError, ScoreError, SettingError
 from topperk.ids import Ids
 from topperk.interactions import Interactions
+from topperk.online import Chosen, Desk
 from topperk.progress import Progress
 from topperk.reasons import Reason
 from topperk.scores import ScoreBlock, ScoreSource
@@ -186,6 +187,21 @@ class FittedK:
 
         return self._frame(rows, scores, users, on_missing, progress)
 
+    def choose(self, user_id: Any, item_ids: Any, scores: npt.ArrayLike) -> Chosen:
+        """One user's list out of these candidates, at once and without any frame.
+
+        The same length and values as ``sizes`` and ``recommend`` give for the same candidates:
+        what the user has seen is left out, and users and items that the model does not know are
+        ordinary ones. Equal scores go by the place of the items in ``ids``, unknown items after
+        them as they were given. A user without any candidate gets an empty list. May be called
+        from many threads at once; the first call takes longer, see ``topperk.online``.
+        """
+        return self._desk.choose(user_id, item_ids, scores)
+
+    @cached_property
+    def _desk(self) -> Desk:
+        return Desk(self.ids, self.seen.offsets, self.seen.items, self.max_k, self.policy)
+
     def curves(
         self,
         scores: ScoreSource,
@@ -277,8 +293,8 @@ class FittedK:
                 users=block.users,
                 rows=rows,
                 k=decision.k,
-                expected_utility=_at_length(decision),
-                expected_relevant=_sum_to_length(decision),
+                expected_utility=decision.at_length(),
+                expected_relevant=decision.sum_to_length(),
                 reasons=np.where(
                     lengths == 0, np.uint8(Reason.NO_CANDIDATES.code), decision.reasons
                 ),
@@ -337,14 +353,3 @@ def _nobody(ids: Ids, max_k: int) -> ListSizes:
         probabilities=lists,
         curves=np.empty((0, max_k + 1)),
     )
-
-
-def _at_length(decision: Decision) -> FloatArray:
-    return decision.curves[np.arange(decision.k.size), decision.k]
-
-
-def _sum_to_length(decision: Decision) -> FloatArray:
-    inside = np.arange(decision.probabilities.shape[1])[None, :] < decision.k[:, None]
-    total = np.where(inside, decision.probabilities, 0.0).sum(axis=1)
-    # An empty list has no probability that could say that nothing is estimated.
-    return np.where(np.isnan(_at_length(decision)), np.nan, total)
