@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from made_up import calibration_for, distinct_pairs, factors_of, ids_of
+from made_up import calibration_for, factors_of, held_out, ids_of
 from side_by_side import asked, checked, claim, in_turn, on_one_thread, record
 from sklearn.linear_model import LogisticRegression
 
@@ -26,25 +26,11 @@ ITEMS, FACTORS, MEAN, SEED = 9_000, 64, 45.0, 0
 USERS, FIRST = 222, 4  # scikit-learn fits FIRST of the users; its time is per user
 
 
-def world() -> tuple[tp.Factors, tp.Split]:
-    """Labels drawn from known probabilities, all of them in validation."""
-    random = np.random.default_rng(SEED)
-    ids = ids_of(USERS, ITEMS)
-    scores = factors_of(ids, FACTORS, random)
-    codes = np.arange(USERS, dtype=np.int32)
-    p = calibration_for(scores, MEAN, random).probabilities(scores.block(codes), codes)
-    hits = random.random((USERS, ITEMS)) < p.reshape(USERS, ITEMS)
-    users, items = np.nonzero(hits)
-    offsets = np.searchsorted(users, np.arange(USERS + 1)).astype(np.int64)
-    validation = tp.Interactions(ids, offsets, items.astype(np.int32))
-    none = np.zeros(USERS, dtype=np.int64)
-    nothing = distinct_pairs(ids, none, np.empty(0))
-    return scores, tp.Split(nothing, validation, nothing, kind="given")
-
-
 def main() -> None:
     quick = asked(__doc__).quick
-    scores, split = world()
+    random = np.random.default_rng(SEED)
+    scores = factors_of(ids_of(USERS, ITEMS), FACTORS, random)
+    split = held_out(scores, calibration_for(scores, MEAN, random), random)
     part = split.validation
     codes = np.arange(USERS, dtype=np.int32)
     block = scores.block(codes)

@@ -57,6 +57,25 @@ def seen_by_all(ids: tp.Ids, share: float, random: np.random.Generator) -> tp.Sp
     return tp.Split(train, nothing, nothing, kind="given")
 
 
+def held_out(
+    scores: tp.Factors, calibration: tp.PlattCalibration, random: np.random.Generator
+) -> tp.Split:
+    """A split with nothing but validation, drawn pair by pair with the calibration's chances."""
+    ids, size = scores.ids, max(1, 2_000_000 // scores.ids.n_items)
+    users, items = [], []
+    for begin in range(0, ids.n_users, size):
+        codes = np.arange(begin, min(begin + size, ids.n_users), dtype=np.int32)
+        p = calibration.probabilities(scores.block(codes), codes)
+        at = np.flatnonzero(random.random(p.size, dtype=np.float32) < p)
+        users.append(begin + at // ids.n_items)
+        items.append((at % ids.n_items).astype(np.int32))
+    owner = np.concatenate(users)
+    offsets = np.searchsorted(owner, np.arange(ids.n_users + 1)).astype(np.int64)
+    nothing = tp.Interactions(ids, np.zeros_like(offsets), np.empty(0, dtype=np.int32))
+    drawn = tp.Interactions(ids, offsets, np.concatenate(items))
+    return tp.Split(nothing, drawn, nothing, kind="given")
+
+
 def calibration_for(
     scores: tp.Factors, mean: float, random: np.random.Generator
 ) -> tp.PlattCalibration:
