@@ -35,6 +35,7 @@ from topperk import (
     Split,
     Uncalibrated,
     UserPlatt,
+    _platt,
     split_given,
 )
 from topperk._kernels import calibrating, logistic
@@ -352,6 +353,20 @@ def test_fits_that_do_not_settle_are_reported_and_replaced(world: World, source:
     assert frame["user_id"].to_list() == world.ids.users.values.to_list()
     np.testing.assert_array_equal(frame["converged"].to_numpy(), ~stray)
     np.testing.assert_array_equal((frame["calibration"] == "not_converged").to_numpy(), stray)
+
+
+def test_a_start_from_a_sample_of_users_leads_to_the_same_pooled_fit(
+    world: World, source: Dense, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = GlobalPlatt().fit(source, world.split)
+    monkeypatch.setattr(_platt, "SAMPLED_BEYOND", 0)
+    for users in (1, 7, 10_000):
+        monkeypatch.setattr(_platt, "SAMPLED_USERS", users)
+        started = GlobalPlatt().fit(source, world.split)
+        assert started.population == pytest.approx(whole.population, rel=1e-9)
+        assert started.convergence.pooled_converged
+        if users == 10_000:  # everybody: the start is the end
+            assert started.convergence.pooled_steps == 1
 
 
 def test_the_priors_rounds_are_counted(world: World, source: Dense) -> None:

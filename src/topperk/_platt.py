@@ -24,6 +24,9 @@ from topperk.split import Split
 POOLED_STEPS = 60
 # A step below this is the last: convergence is quadratic, so it ends at rounding.
 POOLED_SMALL_STEP = 1e-7
+# Beyond this many candidates the pooled fit starts from that of about so many users.
+SAMPLED_BEYOND = 200_000_000
+SAMPLED_USERS = 5_000
 # The prior has settled when its mean moves by less than this many of its standard deviations.
 PRIOR_ROUNDS = 60
 PRIOR_SETTLED = 1e-3
@@ -64,7 +67,10 @@ class Fit:
         self._look(on_missing)
 
     def _over(
-        self, stage: str, work: Callable[[ScoreBlock, IntArray, IntArray, OffsetArray], R]
+        self,
+        stage: str,
+        work: Callable[[ScoreBlock, IntArray, IntArray, OffsetArray], R],
+        users: IntArray | None = None,
     ) -> Iterator[R]:
         """``work(block, rows, positives, offsets)`` on blocks without the training part.
 
@@ -80,7 +86,7 @@ class Fit:
         return over_blocks(
             on_block,
             self.source,
-            self.users,
+            self.users if users is None else users,
             self.alignment,
             [self.split.train],
             stage,
@@ -134,7 +140,10 @@ class Fit:
         return float(slope), float(intercept), convergence
 
     def _pooled(self, c: float) -> tuple[FloatArray, Convergence]:
-        """The same in units of (s - centre) / spread, by Newton's method."""
+        """The same in units of (s - centre) / spread.
+
+        Of many candidates a sample of the users gives the start, so that few steps need them all.
+        """
         if self.n_positive == 0:
             raise CalibrationError(
                 "no validation interaction is among the candidates, so there is nothing to "
@@ -144,7 +153,16 @@ class Fit:
         ridge = 1.0 / (c * self.spread**2)
         share = min(self.n_positive / self.n_candidates, 1.0 - 1e-12)
         theta = np.array([0.0, np.log(share) - np.log1p(-share)])
-        value, gradient, hessian = self._objective(theta, ridge)
+        if self.n_candidates > SAMPLED_BEYOND:
+            some = self.users[:: max(1, self.users.size // SAMPLED_USERS)]
+            theta, _ = self._newton(theta, ridge * some.size / self.users.size, some)
+        return self._newton(theta, ridge, self.users)
+
+    def _newton(
+        self, theta: FloatArray, ridge: float, users: IntArray
+    ) -> tuple[FloatArray, Convergence]:
+        """Newton's method with halved steps, from ``theta``, over the candidates of ``users``."""
+        value, gradient, hessian = self._objective(theta, ridge, users)
         steps = 0
         while steps < POOLED_STEPS:
             steps += 1
@@ -153,17 +171,19 @@ class Fit:
             if reach <= POOLED_SMALL_STEP * (1.0 + float(np.abs(theta).max())):
                 return theta - direction, Convergence(steps, True)
             step = min(1.0, 8.0 / reach)
-            trial = self._objective(theta - step * direction, ridge)
+            trial = self._objective(theta - step * direction, ridge, users)
             while not trial[0] <= value + 1e-13 * abs(value):
                 step *= 0.5
                 if step < 1e-10:
                     return theta, Convergence(steps, False)
-                trial = self._objective(theta - step * direction, ridge)
+                trial = self._objective(theta - step * direction, ridge, users)
             theta = theta - step * direction
             value, gradient, hessian = trial
         return theta, Convergence(steps, False)
 
-    def _objective(self, theta: FloatArray, ridge: float) -> tuple[float, FloatArray, FloatArray]:
+    def _objective(
+        self, theta: FloatArray, ridge: float, users: IntArray
+    ) -> tuple[float, FloatArray, FloatArray]:
         """Value, gradient and Hessian in units of (s - centre) / spread: one pass."""
         a, b = float(theta[0]), float(theta[1])
 
@@ -185,7 +205,7 @@ class Fit:
             return own
 
         sums = np.zeros(8)
-        for own in self._over("calibrating all users together", sums_of):
+        for own in self._over("calibrating all users together", sums_of, users):
             logistic.add_rows(own, sums)
         log_sum, p, px, w, wx, wxx, n_positive, positive_sum = sums
         value = log_sum - a * positive_sum - b * n_positive + 0.5 * ridge * a**2
