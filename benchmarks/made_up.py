@@ -34,16 +34,17 @@ def factors_of(ids: tp.Ids, n_factors: int, random: np.random.Generator) -> tp.F
 def distinct_pairs(ids: tp.Ids, counts: npt.NDArray[np.int64], keys: Array) -> tp.Interactions:
     """Interactions of these counts per user; ``keys`` (one for each, 0 to 1) name the items.
 
-    Keys are spread evenly over the catalogue from a start of the user's own, so that no item comes
-    twice and no sorting of the whole is needed.
+    A user's items come one from each of as many stretches of the catalogue, so that none comes
+    twice and nothing needs to be sorted.
     """
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     owner = np.repeat(np.arange(ids.n_users), counts)
     place = np.arange(offsets[-1]) - offsets[owner]
-    width = ids.n_items / counts[owner]
-    items = np.minimum(((place + keys) * width).astype(np.int32), ids.n_items - 1)
-    if (np.diff(items)[owner[1:] == owner[:-1]] <= 0).any():
+    if counts.max(initial=0) > ids.n_items:
         raise ValueError("a user has more interactions than there are items")
+    begin = place * ids.n_items // counts[owner]
+    width = (place + 1) * ids.n_items // counts[owner] - begin
+    items = (begin + (keys * width).astype(np.int64)).astype(np.int32)
     return tp.Interactions(ids, offsets, items)
 
 
