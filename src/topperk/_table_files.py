@@ -100,7 +100,7 @@ def write_frame_files(frames: Mapping[Path, pl.DataFrame]) -> None:
     """Write several table files; none takes its place before all of them are written."""
     with ExitStack() as all_written:
         for path, frame in frames.items():
-            form, target = _form_and_target(path)
+            form, target = form_and_target(path)
             beside = all_written.enter_context(replacing(target))
             try:
                 with beside.open("wb") as file:
@@ -114,10 +114,10 @@ def write_frame_files(frames: Mapping[Path, pl.DataFrame]) -> None:
 
 def check_writable_table(path: Path) -> None:
     """The error that ``write_frame_file`` would raise for the path, before anything takes long."""
-    check_writable(_form_and_target(path)[1])
+    check_writable(form_and_target(path)[1])
 
 
-def _form_and_target(path: Path) -> tuple[Form, Path]:
+def form_and_target(path: Path) -> tuple[Form, Path]:
     """The format to write, and the file to replace; a link stays, and what it points to goes."""
     form, packed = _form_of(path, "a table")
     if packed:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,11 @@ import polars as pl
 
 from topperk._arguments import check_progress, check_scores, listed_users
 from topperk._blocks import Alignment, OnMissing, align, over_blocks, positions_in
+from topperk._files import check_writable
 from topperk._frames import from_polars
 from topperk._kernels.arrays import AnyFloatArray, FloatArray, IntArray, OffsetArray
 from topperk._outcomes import Lists, top_of_block
+from topperk._parquet_stream import parquet_target, write_parquet_parts
 from topperk._policies import PersonalPolicy, Policy
 from topperk._score_checks import check_usable
 from topperk._settings import check_choice
@@ -171,21 +175,43 @@ class FittedK:
         Ranks start at 1. A user whose length is 0 has no row. ``on_missing`` is about users without
         any candidate, as in ``sizes``.
         """
+        return self._frame(self._list_rows, scores, users, on_missing, progress)
 
-        def rows(part: ListSizes) -> pl.DataFrame:
-            shown = np.arange(self.max_k)[None, :] < part.k[:, None]
-            ranks = np.broadcast_to(np.arange(1, self.max_k + 1, dtype=np.int32), shown.shape)
-            return pl.DataFrame(
-                {
-                    "user_id": part.ids.users.take(np.repeat(part.users, part.k)),
-                    "item_id": part.ids.items.take(part.items[shown]),
-                    "rank": ranks[shown],
-                    "score": part.scores[shown],
-                    "probability": part.probabilities[shown],
-                }
-            )
+    def recommend_to(
+        self,
+        path: str | os.PathLike[str],
+        scores: ScoreSource,
+        users: Iterable[Any] | None = None,
+        *,
+        on_missing: OnMissing = "error",
+        progress: Progress | None = None,
+    ) -> int:
+        """Write what ``recommend`` gives to a Parquet file while it is made; return the rows.
 
-        return self._frame(rows, scores, users, on_missing, progress)
+        Memory does not grow with the number of users. The file takes its name when it is whole:
+        after an error or Ctrl-C an older one stands as it was.
+        """
+        target = parquet_target(path)
+        check_writable(target)
+        parts = self.blocks(scores, users, on_missing=on_missing, progress=progress)
+        frames = map(self._list_rows, parts)
+        first = next(frames, None)
+        if first is None:
+            first = self._list_rows(_nobody(scores.ids, self.max_k))
+        return write_parquet_parts(chain([first], frames), target)
+
+    def _list_rows(self, part: ListSizes) -> pl.DataFrame:
+        shown = np.arange(self.max_k)[None, :] < part.k[:, None]
+        ranks = np.broadcast_to(np.arange(1, self.max_k + 1, dtype=np.int32), shown.shape)
+        return pl.DataFrame(
+            {
+                "user_id": part.ids.users.take(np.repeat(part.users, part.k)),
+                "item_id": part.ids.items.take(part.items[shown]),
+                "rank": ranks[shown],
+                "score": part.scores[shown],
+                "probability": part.probabilities[shown],
+            }
+        )
 
     def choose(self, user_id: Any, item_ids: Any, scores: npt.ArrayLike) -> Chosen:
         """One user's list out of these candidates, at once and without any frame.
