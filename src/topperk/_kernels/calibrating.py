@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from topperk._kernels.arrays import AnyFloatArray, FloatArray, IntArray, OffsetArray
-from topperk._kernels.compiling import inlined_kernel, kernel
+from topperk._kernels.compiling import inlined_kernel, kernel, lane_kernel
 from topperk._kernels.exponential import fast_exp
+from topperk._kernels.lanes import larger, where_less
+from topperk._kernels.ranking import longest_of
 
 
 @inlined_kernel
@@ -43,6 +45,33 @@ def probabilities_of(
 
 
 @kernel
+def compacted(scores: AnyFloatArray, x: FloatArray) -> FloatArray:
+    """The candidates' scores, without the gaps: copied to the beginning of ``x``."""
+    n = 0
+    for i in range(scores.size):
+        if scores[i] > -np.inf:
+            x[n] = scores[i]
+            n += 1
+    return x[:n]
+
+
+@lane_kernel
+def probability_sums(x: FloatArray, a: float, b: float) -> tuple[float, float]:
+    """The sums of p = sigmoid(a x + b) and of p (1 - p)."""
+    p_sum = 0.0
+    spread = 0.0
+    for i in range(x.size):
+        z = a * x[i] + b
+        positive = larger(z, 0.0)
+        e = fast_exp(z - 2.0 * positive)
+        big = 1.0 / (1.0 + e)
+        small = e * big
+        p_sum += where_less(0.0, z, big, small)
+        spread += big * small
+    return p_sum, spread
+
+
+@kernel
 def expected_counts(
     scores: AnyFloatArray,
     offsets: OffsetArray,
@@ -54,13 +83,11 @@ def expected_counts(
     remaining: FloatArray,
 ) -> None:
     """The sum of p over each user's positives (``held_out``) and over the other candidates."""
+    x = np.empty(longest_of(offsets))
     for u in range(offsets.size - 1):
         a, b = slope[u], intercept[u]
         own = scores[offsets[u] : offsets[u + 1]]
-        total = 0.0
-        for i in range(own.size):
-            if own[i] > -np.inf:
-                total += 1.0 / (1.0 + fast_exp(-(a * own[i] + b)))
+        total, _ = probability_sums(compacted(own, x), a, b)
         held = 0.0
         for j in range(positive_offsets[u], positive_offsets[u + 1]):
             s = own[positives[j]]
@@ -84,26 +111,17 @@ def logit_shifts(
     Newton inside a bracket; the sum is increasing in d. Where the target can not be reached
     (no candidates, or as many expected as there are) the shift is 0.
     """
+    x = np.empty(longest_of(offsets))
     for u in range(offsets.size - 1):
         a, b = slope[u], intercept[u]
-        own = scores[offsets[u] : offsets[u + 1]]
-        n = 0
-        for i in range(own.size):
-            if own[i] > -np.inf:
-                n += 1
+        own = compacted(scores[offsets[u] : offsets[u + 1]], x)
         out[u] = 0.0
-        if n == 0 or not 0.0 < target[u] < n:
+        if not 0.0 < target[u] < own.size:
             continue
         low, high = -50.0, 50.0
         d = 0.0
         for _ in range(80):
-            total = 0.0
-            slope_sum = 0.0
-            for i in range(own.size):
-                if own[i] > -np.inf:
-                    p = 1.0 / (1.0 + fast_exp(-(a * own[i] + b + d)))
-                    total += p
-                    slope_sum += p * (1.0 - p)
+            total, slope_sum = probability_sums(own, a, b + d)
             gap = total - target[u]
             if abs(gap) <= 1e-12 * target[u]:
                 break

@@ -35,6 +35,7 @@ import numpy as np
 from topperk._kernels.arrays import FloatArray, OffsetArray
 from topperk._kernels.compiling import kernel, lane_kernel
 from topperk._kernels.lanes import larger, where_less
+from topperk._kernels.ranking import longest_of
 
 HEAD_THRESHOLD = 0.05
 FEW_SUMS = 10
@@ -300,9 +301,7 @@ def count_pmfs(
 ) -> None:
     """The exact distributions of several users: row u of ``out`` gets P(S_u = m) from m = 0."""
     sums = np.empty(MANY_SUMS + 1)
-    longest = 0
-    for u in range(offsets.size - 1):
-        longest = max(longest, offsets[u + 1] - offsets[u])
+    longest = longest_of(offsets)
     scratch = np.empty((3, longest + ROOM))
     out[:] = 0.0
     for u in range(offsets.size - 1):

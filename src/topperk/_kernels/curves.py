@@ -25,6 +25,7 @@ from topperk._kernels.counting import (
     count_pmf_exact,
     count_pmf_refined_normal,
 )
+from topperk._kernels.ranking import longest_of
 
 Lanes: TypeAlias = tuple[
     FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray
@@ -245,9 +246,7 @@ def curves_exact(
     caller then calls again from there with a larger one. Beyond a user's own number of
     candidates a curve is NaN.
     """
-    longest = 0
-    for u in range(begin, offsets.size - 1):
-        longest = max(longest, offsets[u + 1] - offsets[u])
+    longest = longest_of(offsets)
     sums, scratch = np.empty(MANY_SUMS + 1), np.empty((3, longest + ROOM))
     lanes = lanes_of(ranked.shape[1])
     for u in range(begin, offsets.size - 1):

@@ -39,7 +39,7 @@ from topperk._kernels.counting import (
 from topperk._kernels.curves import curve_from_counts, curve_without_total, lanes_of
 from topperk._kernels.exponential import LOG2_E, fast_exp2_single
 from topperk._kernels.lanes import larger, where_less
-from topperk._kernels.ranking import top_of
+from topperk._kernels.ranking import longest_of, top_of
 
 # benchmarks/bench_lists.py: 32 and 128 are as fast, 16 and 256 slower.
 CHUNK = 64
@@ -229,9 +229,7 @@ def decide_users(
     """
     n_users = offsets.size - 1
     max_k = positions.shape[1]
-    longest = 0
-    for u in range(begin, n_users):
-        longest = max(longest, offsets[u + 1] - offsets[u])
+    longest = longest_of(offsets)
     all_maxima = np.empty((longest + CHUNK - 1) // CHUNK, dtype=np.float32)
     near_scores = np.empty(longest, dtype=np.float32)
     near = np.empty(longest, dtype=np.int32)

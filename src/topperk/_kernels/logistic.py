@@ -25,6 +25,7 @@ from topperk._kernels.arrays import AnyFloatArray, FloatArray, IntArray, OffsetA
 from topperk._kernels.compiling import kernel, lane_kernel
 from topperk._kernels.exponential import fast_exp
 from topperk._kernels.lanes import larger, where_less
+from topperk._kernels.ranking import longest_of
 
 CHUNK = 512
 MAX_STEPS = 60
@@ -244,9 +245,7 @@ def fit_users(
     for (0, logit of the share of positives). Users without a positive or without a negative
     candidate get an outcome and no parameters (NaN).
     """
-    longest = 0
-    for u in range(offsets.size - 1):
-        longest = max(longest, offsets[u + 1] - offsets[u])
+    longest = longest_of(offsets)
     buffer = np.empty(longest)
     hits = np.empty(longest)
     begin = np.empty(2)
@@ -291,9 +290,7 @@ def pooled_sums(
     ``sums[u]``: log(1 + e^z), p, p x, w, w x, w x^2 over all candidates; then over the positives
     how many and the sum of x.
     """
-    longest = 0
-    for u in range(offsets.size - 1):
-        longest = max(longest, offsets[u + 1] - offsets[u])
+    longest = longest_of(offsets)
     x = np.empty(longest)
     hits = np.empty(longest)
     for u in range(offsets.size - 1):

@@ -17,6 +17,15 @@ LOOKED_AT_TOGETHER = 4096
 
 
 @kernel
+def longest_of(offsets: OffsetArray) -> int:
+    """The most candidates that a user of the block has."""
+    longest = 0
+    for u in range(offsets.size - 1):
+        longest = max(longest, offsets[u + 1] - offsets[u])
+    return longest
+
+
+@kernel
 def exclude(
     scores: AnyFloatArray,
     offsets: OffsetArray,
