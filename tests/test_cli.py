@@ -29,7 +29,7 @@ from topperk.edges.cli import INTERRUPTED, run
 from topperk.edges.measuring import measure
 
 TOPPERK = Path(sysconfig.get_path("scripts"), "topperk")
-VERBS = ("demo", "split", "fit", "recommend", "evaluate", "curve", "datasets")
+VERBS = ("demo", "split", "fit", "recommend", "evaluate", "curve", "warmup", "datasets")
 PATIENCE = 60.0
 
 
@@ -249,7 +249,7 @@ def test_every_example_of_every_help_runs(home: Path, tmp_path: Path) -> None:
         (tmp_path / name).write_bytes((home / name).read_bytes())
     # in the order in which somebody who starts would meet them
     verbs = [("split",), ("fit",), ("recommend",), ("evaluate",), ("curve",)]
-    verbs += [("datasets", "list"), ("datasets", "simulate"), ("demo",)]
+    verbs += [("datasets", "list"), ("datasets", "simulate"), ("demo",), ("warmup",)]
     assert {verb[0] for verb in verbs} == set(VERBS)
     for verb in verbs:
         examples = examples_of(*verb)

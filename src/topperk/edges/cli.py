@@ -20,6 +20,7 @@ from topperk._files import check_writable
 from topperk._frames import check_writable_table, to_polars, write_frame_file
 from topperk.calibration import Correction
 from topperk.edges.cli_datasets import datasets
+from topperk.edges.cli_start import demo, warmup
 from topperk.edges.opening import (
     AS_USUAL,
     Reading,
@@ -34,7 +35,9 @@ from topperk.edges.options import (
     CalibratorName,
     CandidateColumn,
     Interactions,
+    Jobs,
     Json,
+    MemoryLimit,
     Missing,
     MissingCandidates,
     Model,
@@ -57,38 +60,9 @@ app = App(
     suppress_keyboard_interrupt=False,
 )
 app.register_install_completion_command()
+app.command(demo)
+app.command(warmup)
 app.command(datasets)
-
-
-@app.command
-def demo(
-    *,
-    output: Annotated[Path, Parameter(help="The folder for the report.")] = Path("topperk-demo"),
-    users: Annotated[int, Parameter(help="Users of the simulated world.")] = 2000,
-    items: Annotated[int, Parameter(help="Items of the simulated world.")] = 2000,
-    seed: Annotated[int, Parameter(help="Another seed makes another world.")] = 0,
-    json: Json = False,
-) -> None:
-    """Show the method at work on a simulated world: a table, and a report to open.
-
-    **Examples**
-
-        topperk demo
-        topperk demo --users 500 --items 800 --seed 7 --output small-world
-    """
-    from topperk.edges.demo import run_demo
-    from topperk.edges.terminal import bars, hint, say_json, show_comparison, talk
-
-    hint("The first run on a machine compiles for some twenty seconds; later ones do not.")
-    with bars() as progress:
-        measured, path = run_demo(
-            output, n_users=users, n_items=items, seed=seed, progress=progress
-        )
-    if json:
-        say_json({**measured.as_json(), "report": str(path)})
-    else:
-        show_comparison(measured)
-    talk(f"The report is {path}: open it in a browser.")
 
 
 @app.command
@@ -144,6 +118,8 @@ def fit(
     reading: Reading = AS_USUAL,
     score: ScoreColumn = None,
     on_missing: Missing = "error",
+    jobs: Jobs = None,
+    memory_limit: MemoryLimit = None,
 ) -> None:
     """Fit personal list lengths on held-out interactions, and save the model.
 
@@ -165,7 +141,7 @@ def fit(
     check_savable(model)
     parts = reading.split(interactions, beside=scores)
     source = open_scores(scores, reading.user_id, reading.item_id, score, beside=interactions)
-    with bars() as progress:
+    with topperk.resources(jobs, memory_limit), bars() as progress:
         fitted = settings.fit(source, parts, on_missing=on_missing, progress=progress)
     fitted.save(model)
     told = fitted.calibration
@@ -194,6 +170,8 @@ def recommend(
     item_id: CandidateColumn = None,
     score: CandidateColumn = None,
     on_missing: MissingCandidates = "error",
+    jobs: Jobs = None,
+    memory_limit: MemoryLimit = None,
 ) -> None:
     """Give every user a list of their own length.
 
@@ -219,8 +197,13 @@ def recommend(
     source = open_scores(scores, user_id, item_id, score)
     users = None if user is None else chosen_users(user, source.ids.users)
     verb = fitted.sizes if sizes else fitted.recommend
-    with bars() as progress:
-        frame = _frame(verb(source, users, on_missing=on_missing, progress=progress))
+    asked: dict[str, Any] = {"users": users, "on_missing": on_missing}
+    with topperk.resources(jobs, memory_limit), bars() as progress:
+        if output is not None and not sizes and output.suffix.lower() == ".parquet":
+            n_rows = fitted.recommend_to(output, source, **asked, progress=progress)
+            talk(f"{n_rows:,} rows written to {output}")
+            return
+        frame = _frame(verb(source, **asked, progress=progress))
     if output is None:
         say_frame(frame, as_json=json)
         return
@@ -250,6 +233,8 @@ def evaluate(
     score: ScoreColumn = None,
     json: Json = False,
     on_missing: Missing = "error",
+    jobs: Jobs = None,
+    memory_limit: MemoryLimit = None,
 ) -> None:
     """Judge a model on the test part, beside fixed and random lengths, Val-k and the Oracle.
 
@@ -273,7 +258,7 @@ def evaluate(
     utilities = chosen_utilities(fitted.utility, utility)
     parts = reading.split(interactions, beside=scores)
     source = open_scores(scores, reading.user_id, reading.item_id, score, beside=interactions)
-    with bars() as progress:
+    with topperk.resources(jobs, memory_limit), bars() as progress:
         measured = measure(
             fitted,
             source,
@@ -363,10 +348,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit status."""
-    from topperk.edges.terminal import page, talk
+    from topperk.edges.compiling import watching
+    from topperk.edges.terminal import hint, page, talk
 
+    said = "Compiling, once on this machine: this takes some twenty seconds."
     try:
-        with page() as console:
+        with page() as console, watching(lambda: hint(said)):
             app(
                 arguments,
                 console=console,

@@ -51,6 +51,18 @@ CandidateColumn: TypeAlias = Annotated[
     Parameter(help="The column's name in a table of candidates, where it is not recognised."),
 ]
 
+Jobs: TypeAlias = Annotated[
+    int | None,
+    Parameter(name="--jobs", help="How many threads work; one for each processor if left out."),
+]
+MemoryLimit: TypeAlias = Annotated[
+    str | None,
+    Parameter(
+        help='What blocks of users may take, besides the scores themselves: "2 GB". '
+        "As it is fastest if left out."
+    ),
+]
+
 Missing: TypeAlias = Annotated[
     OnMissing,
     Parameter(

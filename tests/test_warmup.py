@@ -1,0 +1,145 @@
+"""Compiling ahead, threads and memory on the command line, and lists streamed to a file."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import topperk as tp
+from conftest import ROOT
+from test_cli import home as home
+from test_cli import in_process, state
+from topperk.edges.compiling import cache_folder, compile_all, watching
+
+COUNT = "import topperk; print(topperk.count_distribution([0.5, 0.25]).tolist())"
+
+
+def test_what_warmup_compiles_is_all_that_the_verbs_need(home: Path, tmp_path: Path) -> None:
+    compile_all()
+    lists = tmp_path / "lists.parquet"
+    with watching(lambda: None) as compiled:
+        for scores in ("factors.npz", "candidates.parquet", "candidates.csv"):
+            for words in (
+                ["fit", "parts", scores, str(tmp_path / "model")],
+                ["fit", "parts", scores, str(tmp_path / "model"), "--calibrator=user-population"],
+                ["recommend", "f1.topperk", scores, "--output", str(lists)],
+                ["recommend", "f1.topperk", scores, "--sizes"],
+                ["evaluate", "f1.topperk", scores, "parts", "--json"],
+                ["curve", "f1.topperk", scores, "3"],
+            ):
+                done = in_process(*words, cwd=home)
+                assert done.returncode == 0, done.stderr
+    assert compiled == []
+
+
+def test_what_is_compiled_is_noticed_once_and_by_name() -> None:
+    from topperk._kernels.compiling import kernel
+
+    told: list[str] = []
+
+    def twice(x: float) -> float:
+        return 2.0 * x
+
+    twice.__module__ = "topperk.twice"
+    with watching(lambda: told.append("compiling")) as compiled:
+        compile_it = kernel(twice)
+        assert (compile_it(1.5), compile_it(2.5), compile_it(2)) == (3.0, 5.0, 4.0)
+    assert compiled == ["twice", "twice"]
+    assert told == ["compiling"]
+    with watching(lambda: told.append("again")) as compiled:
+        compile_it(3.5)
+    assert (compiled, told) == ([], ["compiling"])
+
+
+def test_warmup_says_what_it_did_and_where(tmp_path: Path) -> None:
+    compile_all()
+    done = in_process("warmup", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.startswith("Everything was compiled already (looked at in ")
+    assert str(cache_folder()) in done.stderr
+
+
+# --- where nothing can be kept ----------------------------------------------------------------
+
+
+def without_a_cache(code: str, tmp_path: Path) -> subprocess.CompletedProcess[str]:
+    """Run with a package, a home and a NUMBA_CACHE_DIR that can not hold a folder, as any user."""
+    package = tmp_path / "installed" / "topperk"
+    if not package.exists():
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / "src" / "topperk", package, ignore=ignored)
+        (package / "_kernels" / "__pycache__").write_text("a file where a folder would be")
+    nowhere = str(package / "__init__.py" / "below a file")
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("XDG_")}
+    environment |= {
+        "PYTHONPATH": str(package.parent),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "HOME": nowhere,
+        "NUMBA_CACHE_DIR": nowhere,
+    }
+    return subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_without_a_cache_every_process_compiles_for_itself(tmp_path: Path) -> None:
+    done = without_a_cache(COUNT, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{tp.count_distribution([0.5, 0.25]).tolist()}\n"
+    assert done.stderr == ""
+
+
+def test_warmup_without_a_cache_is_an_error_with_the_cure(tmp_path: Path) -> None:
+    code = "from topperk.edges.cli import main; main(['warmup'])"
+    done = without_a_cache(code, tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "Set NUMBA_CACHE_DIR to a folder that can be written." in done.stderr
+
+
+# --- threads, memory, files -------------------------------------------------------------------
+
+
+def test_threads_and_memory_change_no_answer(home: Path, tmp_path: Path) -> None:
+    wanted, found = tmp_path / "wanted", tmp_path / "found"
+    limits = ["--jobs", "2", "--memory-limit", "1 MB"]
+    for folder, more in ((wanted, ["--jobs", "1"]), (found, ["--jobs", "3"])):
+        folder.mkdir()
+        model = str(tmp_path / f"{folder.name}.topperk")
+        for words in (
+            ["fit", "parts", "candidates.parquet", model],
+            ["recommend", model, "candidates.parquet", "-o", str(folder / "all.parquet")],
+            ["recommend", model, "candidates.parquet", "-o", str(folder / "all.csv")],
+        ):
+            assert in_process(*words, *more, cwd=home).returncode == 0
+    assert state(found) == state(wanted)
+    judged = ("evaluate", "f1.topperk", "candidates.parquet", "parts", "--json")
+    assert in_process(*judged, *limits, cwd=home).stdout == in_process(*judged, cwd=home).stdout
+
+
+@pytest.mark.parametrize("words", [["--jobs", "0"], ["--memory-limit", "much"]])
+def test_threads_and_memory_that_mean_nothing_are_refused(home: Path, words: list[str]) -> None:
+    done = in_process("recommend", "f1.topperk", "factors.npz", *words, cwd=home)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("topperk: ")
+
+
+def test_lists_go_to_parquet_piece_by_piece(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def whole(*arguments: object, **named: object) -> None:
+        raise AssertionError("all lists were held at once")
+
+    monkeypatch.setattr(tp.FittedK, "recommend", whole)
+    path = tmp_path / "lists.PARQUET"
+    done = in_process("recommend", "f1.topperk", "factors.npz", "-o", str(path), cwd=home)
+    assert done.returncode == 0, done.stderr
+    monkeypatch.undo()
+    wanted = tp.load(home / "f1.topperk").recommend(tp.load_scores(home / "factors.npz"))
+    assert pl.read_parquet(path).equals(wanted)
+    assert done.stderr == f"{wanted.height:,} rows written to {path}\n"
