@@ -4,7 +4,7 @@ The peer is the usual recipe: ``pandas.read_parquet``, ``factorize`` for both co
 ``scipy.sparse.csr_matrix`` of the codes. Each reading is a process of its own, so that its peak
 of resident memory is its own. Pairs are Zipf-like in users and items, and some repeat.
 
-    python benchmarks/bench_reading.py
+    python benchmarks/bench_reading.py [--quick]
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from side_by_side import record
+from side_by_side import asked, record
 
 ROWS, USERS, ITEMS, SEED, REPETITIONS = 10_000_000, 160_000, 60_000, 0, 3
 
 
-def write(path: Path, ids: str) -> None:
+def write(path: Path, ids: str, n_rows: int) -> None:
     """The file: 64-bit integers, or strings as other systems export them."""
     import polars as pl
 
     random = np.random.default_rng(SEED)
-    users = (USERS * random.random(ROWS) ** 1.6).astype(np.int64)
-    items = (ITEMS * random.random(ROWS) ** 2.5).astype(np.int64)
+    users = (USERS * random.random(n_rows) ** 1.6).astype(np.int64)
+    items = (ITEMS * random.random(n_rows) ** 2.5).astype(np.int64)
     frame = pl.DataFrame(
         {
             "user_id": random.permutation(USERS)[users],
             "item_id": random.permutation(ITEMS)[items],
-            "timestamp": random.integers(1_500_000_000, 1_700_000_000, ROWS),
+            "timestamp": random.integers(1_500_000_000, 1_700_000_000, n_rows),
         }
     )
     if ids == "string":
@@ -82,14 +82,18 @@ def inside(name: str, path: Path) -> None:
 
 
 def main() -> None:
+    quick = asked(__doc__).quick
+    n_rows, repetitions = (ROWS // 10, 1) if quick else (ROWS, REPETITIONS)
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         for ids in ("integer", "string"):
             path = Path(folder) / f"{ids}.parquet"
             # In a process of its own too: a child begins with its parent's peak of memory.
-            subprocess.run([sys.executable, __file__, "write", str(path), ids], check=True)
+            subprocess.run(
+                [sys.executable, __file__, "write", str(path), ids, str(n_rows)], check=True
+            )
             runs: dict[str, list[dict[str, Any]]] = {name: [] for name in RIVALS}
-            for _ in range(REPETITIONS):
+            for _ in range(repetitions):
                 for name in RIVALS:
                     command = [sys.executable, __file__, name, str(path)]
                     done = subprocess.run(command, check=True, capture_output=True, text=True)
@@ -102,21 +106,23 @@ def main() -> None:
                 }
                 for name, each in runs.items()
             }
-            print(f"{ROWS:,} rows, {ids} ids, {path.stat().st_size / 1e6:.0f} MB of Parquet")
+            print(f"{n_rows:,} rows, {ids} ids, {path.stat().st_size / 1e6:.0f} MB of Parquet")
             for name, row in found[ids].items():
                 print(
                     f"  {name:18} {row['median_seconds']:6.2f} s, peak {row['peak_mb']:6.0f} MB, "
                     f"{row['pairs']:,} pairs"
                 )
+    if quick:
+        return
     settings = {"rows": ROWS, "users": USERS, "items": ITEMS, "seed": SEED}
     libraries = ("polars", "pandas", "pyarrow", "scipy")
     record(__file__, {**settings, "repetitions": REPETITIONS, "ids": found}, libraries)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 1:
-        main()
-    elif sys.argv[1] == "write":
-        write(Path(sys.argv[2]), sys.argv[3])
-    else:
+    if sys.argv[1:2] == ["write"]:
+        write(Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]))
+    elif sys.argv[1:2] and sys.argv[1] in RIVALS:
         inside(sys.argv[1], Path(sys.argv[2]))
+    else:
+        main()
