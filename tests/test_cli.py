@@ -239,7 +239,8 @@ def examples_of(*verb: str) -> list[str]:
         told = in_process(*verb, "--help", cwd=Path())
     assert told.returncode == 0
     _, _, rest = told.stdout.partition("\nExamples")
-    lines = [line.strip() for line in rest.partition("\n╭")[0].splitlines() if line.strip()]
+    rest = re.split("\n(?:╭|Start with)", rest)[0]
+    lines = [line.strip() for line in rest.splitlines() if line.strip()]
     assert all(line.startswith("topperk ") for line in lines), f"an example is broken: {lines}"
     return lines
 
