@@ -49,6 +49,7 @@ DOCUMENTS = (
     "docs/tutorial.md",
     "docs/which-utility.md",
     "docs/which-calibrator.md",
+    "docs/production.md",
     "docs/maths.md",
 )
 WITH_COMMANDS = ("README.md", "docs/index.md", "docs/command-line.md")
