@@ -118,7 +118,7 @@ def exponents(found: dict[str, Any]) -> str:
             quantity,
             f"{grown['at'][0]:,} to {grown['at'][-1]:,}",
             *(
-                f"{grown[work][what]['exponent']:.2f}"
+                f"{grown[work][what]['exponent']:.2f}".replace("-0.00", "0.00")
                 for work in ("fit", "sizes")
                 for what in ("seconds", "bytes")
             ),

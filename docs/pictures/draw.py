@@ -2,24 +2,37 @@
 
     python docs/pictures/draw.py
 
-writes ``curves.svg``, ``lengths.svg`` and ``fixed.svg`` beside this file; a test holds that they
-are what this script makes. ``docs/hooks/pictures.py`` puts them into the page as elements of its
-own. ``fixed.svg`` draws what experiments/core/result.json holds.
+writes ``curves.svg``, ``lengths.svg``, ``fixed.svg`` and ``growth.svg`` beside this file; a test
+holds that they are what this script makes. ``docs/hooks/pictures.py`` puts them into the page as
+elements of its own. ``fixed.svg`` draws what experiments/core/result.json holds, ``growth.svg``
+what benchmarks/bench_growth.json holds.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
 
 import topperk as tp
 from topperk.datasets.simulated import simulate_world
-from topperk.edges.svg import Scale, element, fmt, nice_ticks, polyline, text, tick_labels
+from topperk.edges.svg import (
+    Scale,
+    element,
+    fmt,
+    log_ticks,
+    nice_ticks,
+    number,
+    polyline,
+    text,
+    tick_labels,
+)
 
 HERE = Path(__file__).resolve().parent
 MEASURED = HERE.parents[1] / "experiments" / "core" / "result.json"
+GROWTH = HERE.parents[1] / "benchmarks" / "bench_growth.json"
 LOWEST_SHOWN = -3.0
 MAX_K = 50
 COLUMNS, WIDTH, HEIGHT, GAP = 2, 300.0, 150.0, 44.0
@@ -174,7 +187,70 @@ def fixed() -> str:
     return page(parts, 2, about)
 
 
-PICTURES = {"curves.svg": curves, "lengths.svg": lengths, "fixed.svg": fixed}
+def growth() -> str:
+    """Time and memory of fitting and of choosing lengths against five quantities, on log axes."""
+    measured = json.loads(GROWTH.read_text(encoding="utf-8"))
+    parts = []
+    for index, (name, words) in enumerate((("few", "fit"), ("many", "sizes"))):
+        left = LEFT + 100.0 * index
+        parts.append(element("path", d=f"M{fmt(left)} 14h26", class_=name))
+        parts.append(text(left + 32.0, 18.0, words))
+    index = 0
+    for quantity, found in measured["growth"].items():
+        for what, unit, scale in (("seconds", "ms", 1e3), ("bytes", "MB", 1e-6)):
+            lines = {
+                class_: [scale * value for value in found[work][what]["values"]]
+                for class_, work in (("few", "fit"), ("many", "sizes"))
+            }
+            slopes = ", ".join(
+                f"{work} {number(found[work][what]['exponent'], 2)}" for work in ("fit", "sizes")
+            )
+            title = f"{unit} by {WORDS[quantity]}"
+            parts += on_log_axes(index, title, f"exponents: {slopes}", found["at"], lines)
+            index += 1
+    about = "Time and memory against users, items, factors, longest list and mean count"
+    return page(parts, index // COLUMNS, about)
+
+
+WORDS = {
+    "users": "users",
+    "items": "items",
+    "factors": "factors",
+    "max_k": "longest list",
+    "mean": "relevant items expected",
+}
+
+
+def on_log_axes(
+    index: int, title: str, below: str, at: list[int], lines: dict[str, list[float]]
+) -> list[str]:
+    """A panel whose axes are both logarithmic, with a dot for each measurement."""
+    left, top = place_of(index)
+    values = [value for line_of in lines.values() for value in line_of]
+    low = 10.0 ** math.floor(math.log10(min(values)))
+    high = 10.0 ** max(math.ceil(math.log10(max(values))), round(math.log10(low)) + 1)
+    x = Scale(at[0], at[-1], left, left + WIDTH, logarithmic=True)
+    y = Scale(low, high, top + HEIGHT, top, logarithmic=True)
+    parts = [text(left, top - 10.0, title, class_="tk-title")]
+    for tick in log_ticks(low, high):
+        parts.append(line(left, y(tick), left + WIDTH, y(tick)))
+        parts.append(text(left - 6.0, y(tick) + 4.0, f"{tick:,g}", "end"))
+    for n in at[::2]:
+        parts.append(text(x(n), top + HEIGHT + 16.0, f"{n:,}", "middle"))
+    parts.append(text(left + WIDTH, top + HEIGHT + 32.0, below, "end"))
+    for class_, heights in lines.items():
+        points = [(x(n), y(value)) for n, value in zip(at, heights, strict=True)]
+        parts.append(polyline(points, class_))
+        parts += [element("circle", cx=a, cy=b, r=3, class_=f"{class_}-dot") for a, b in points]
+    return parts
+
+
+PICTURES = {
+    "curves.svg": curves,
+    "lengths.svg": lengths,
+    "fixed.svg": fixed,
+    "growth.svg": growth,
+}
 
 if __name__ == "__main__":
     for name, drawing in PICTURES.items():
