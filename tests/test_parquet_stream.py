@@ -17,7 +17,7 @@ import pytest
 
 import topperk as tp
 from contracts import in_blocks_of
-from topperk import _parquet_stream
+from topperk import _files, _parquet_stream
 from topperk._parquet_stream import write_parquet_parts
 from topperk.datasets.simulated import simulate_world
 from topperk.errors import FileFormatError, IdError, ScoreError, StorageError
@@ -194,19 +194,47 @@ def test_memory_does_not_grow_with_the_users(tmp_path: Path) -> None:
     assert float(growth) < 40.0
 
 
-def test_an_interruption_ends_it_at_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_however_it_ends_the_old_file_stands_alone(tmp_path: Path, way: signal.Signals) -> None:
     (tmp_path / "lists.parquet").write_bytes(b"old")
     with python(UNTIL_STOPPED, tmp_path) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "begun\n"
-        deadline = time.monotonic() + 30.0
-        while len(os.listdir(tmp_path)) < 2 and time.monotonic() < deadline:
-            time.sleep(0.01)
-        time.sleep(0.2)
-        process.send_signal(signal.SIGINT)
+        time.sleep(0.7)  # well within the writing
+        process.send_signal(way)
         start = time.monotonic()
         _, err = process.communicate(timeout=60)
     assert time.monotonic() - start < AT_ONCE
-    assert err.rstrip().endswith("KeyboardInterrupt")
+    assert way != signal.SIGINT or err.rstrip().endswith("KeyboardInterrupt")
     assert (tmp_path / "lists.parquet").read_bytes() == b"old"
+    nameless = _files._nameless(tmp_path)
+    if nameless is not None:
+        os.close(nameless)
+    if way == signal.SIGINT or nameless is not None:
+        assert os.listdir(tmp_path) == ["lists.parquet"]
+
+
+def test_a_file_has_the_permissions_of_any_other_and_links_stay(tmp_path: Path) -> None:
+    (tmp_path / "plain").write_bytes(b"")
+    (tmp_path / "linked.parquet").write_bytes(b"old")
+    (tmp_path / "lists.parquet").symlink_to("linked.parquet")
+    n_rows = MODEL.recommend_to(tmp_path / "lists.parquet", WORLD.scores)
+    assert (tmp_path / "lists.parquet").is_symlink()
+    assert pl.read_parquet(tmp_path / "linked.parquet").height == n_rows
+    modes = {(tmp_path / name).stat().st_mode for name in ("plain", "linked.parquet")}
+    assert len(modes) == 1
+
+
+def test_where_no_file_can_be_nameless_one_with_a_name_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "O_TMPFILE", raising=False)
+    assert _files._nameless(tmp_path) is None
+    path = tmp_path / "lists.parquet"
+    path.write_bytes(b"old")
+    with pytest.raises(ValueError, match="no more"):
+        MODEL.recommend_to(path, failing_at(0, ValueError("no more")))
+    assert path.read_bytes() == b"old"
+    MODEL.recommend_to(path, WORLD.scores)
+    assert pl.read_parquet(path).equals(MODEL.recommend(WORLD.scores))
     assert os.listdir(tmp_path) == ["lists.parquet"]

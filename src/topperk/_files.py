@@ -33,6 +33,49 @@ def replacing(path: str | Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+@contextmanager
+def replacing_when_whole(path: str | Path) -> Iterator[Path]:
+    """As ``replacing``, for what takes long: even a process that is killed leaves nothing behind.
+
+    The file has no name before it is whole, which Linux can do on most file systems; elsewhere
+    this is ``replacing``.
+    """
+    target = Path(path)
+    check_writable(target)
+    handle = _nameless(target.parent)
+    if handle is None:
+        with replacing(target) as temporary:
+            yield temporary
+        return
+    try:
+        unfinished = Path(f"/proc/self/fd/{handle}")
+        yield unfinished
+        os.fsync(handle)
+        os.fchmod(handle, 0o666 & ~_umask())
+        temporary = _beside(target)
+        try:
+            # A name can be given where there is none; the one just made is known to be free.
+            temporary.unlink()
+            os.link(unfinished, temporary, src_dir_fd=handle, follow_symlinks=True)
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise _unwritable(target, error) from error
+    finally:
+        os.close(handle)
+
+
+def _nameless(folder: Path) -> int | None:
+    """An open file that is in no folder, or None where there can be none."""
+    if not hasattr(os, "O_TMPFILE") or not Path("/proc/self/fd").is_dir():
+        return None
+    try:
+        return os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o600)
+    except OSError:
+        return None
+
+
 def check_writable(path: str | Path) -> None:
     """The error that ``replacing`` would raise, before anything takes long."""
     _beside(Path(path)).unlink()

@@ -17,7 +17,7 @@ from threading import Event, Thread
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from topperk._files import replacing
+from topperk._files import replacing_when_whole
 from topperk._table_files import form_and_target
 from topperk.errors import FileFormatError, ScoreError, StorageError
 
@@ -48,7 +48,7 @@ def write_parquet_parts(parts: Iterator[pl.DataFrame], path: str | os.PathLike[s
     target = parquet_target(path)
     first = next(parts)
     n_rows = 0
-    with replacing(target) as beside, _Writer(beside, first.schema) as writer:
+    with replacing_when_whole(target) as beside, _Writer(beside, first.schema) as writer:
         for part in chain([first], parts):
             if part.schema != first.schema:
                 raise ScoreError(
