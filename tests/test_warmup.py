@@ -10,6 +10,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from numba import njit
 
 import topperk as tp
 from conftest import ROOT
@@ -39,8 +40,6 @@ def test_what_warmup_compiles_is_all_that_the_verbs_need(home: Path, tmp_path: P
 
 
 def test_what_is_compiled_is_noticed_once_and_by_name() -> None:
-    from topperk._kernels.compiling import kernel
-
     told: list[str] = []
 
     def twice(x: float) -> float:
@@ -48,7 +47,7 @@ def test_what_is_compiled_is_noticed_once_and_by_name() -> None:
 
     twice.__module__ = "topperk.twice"
     with watching(lambda: told.append("compiling")) as compiled:
-        compile_it = kernel(twice)
+        compile_it = njit(twice)
         assert (compile_it(1.5), compile_it(2.5), compile_it(2)) == (3.0, 5.0, 4.0)
     assert compiled == ["twice", "twice"]
     assert told == ["compiling"]
