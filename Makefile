@@ -37,7 +37,8 @@ format: $(VENV)/developer ## put the code into the form that `make check` asks f
 bench: $(VENV)/developer ## every claim on speed, measured beside its peer; leave the machine alone
 	@status=0; for script in $(CLAIMS); do \
 	  echo "== $$script"; $(RUN) benchmarks/bench_$$script.py || status=1; \
-	done; echo "== whole --amazon"; $(RUN) benchmarks/bench_whole.py --amazon || status=1; exit $$status
+	done; echo "== whole --amazon"; $(RUN) benchmarks/bench_whole.py --amazon || status=1; \
+	$(RUN) docs/pictures/draw.py || status=1; exit $$status
 
 bench-quick: $(VENV)/developer ## the same with less work, and nothing recorded
 	@status=0; for script in $(CLAIMS); do \
