@@ -355,6 +355,28 @@ def test_fits_that_do_not_settle_are_reported_and_replaced(world: World, source:
     np.testing.assert_array_equal((frame["calibration"] == "not_converged").to_numpy(), stray)
 
 
+@pytest.mark.parametrize("correction", ["ratio", "shift"])
+def test_users_whose_candidates_are_all_held_out_are_not_corrected(correction: Correction) -> None:
+    # what remains for them is exactly nothing, and no rounding of a difference
+    rng = np.random.default_rng(6)
+    n_users, n_items = 20, 9
+    frame = pl.DataFrame(
+        {
+            "user_id": np.repeat(np.arange(n_users), n_items),
+            "item_id": np.tile(np.arange(n_items), n_users),
+            "score": rng.normal(size=n_users * n_items),
+        }
+    )
+    everything = np.tile(np.arange(n_items, dtype=np.int32), n_users)
+    ids = Candidates(frame).ids
+    nothing = Interactions(ids, np.zeros(n_users + 1, dtype=np.int64), np.empty(0, dtype=np.int32))
+    held = Interactions(ids, np.arange(n_users + 1, dtype=np.int64) * n_items, everything)
+    split = Split(nothing, held, nothing, "given")
+    fitted = GlobalPlatt(correction).fit(Candidates(frame), split)
+    neutral = 1.0 if correction == "ratio" else 0.0
+    assert (fitted.adjustment == neutral).all()
+
+
 def test_a_start_from_a_sample_of_users_leads_to_the_same_pooled_fit(
     world: World, source: Dense, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -131,6 +131,7 @@ class PersonalPolicy:
             )
             if unusable:
                 check_usable(block, ids)
+                raise ScoreError("a score is NaN or plus infinity. Give finite scores.")
             n_rows = 2 * table.shape[0]
         return self._decision(lists, rows, curves, ranked)
 

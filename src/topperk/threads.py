@@ -24,7 +24,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TypeVar
+from threading import Lock
+from typing import Any, TypeVar
+
+import numpy as np
 
 from topperk.errors import SettingError
 
@@ -41,8 +44,6 @@ LEAST_USERS = 256
 MOST_PAIRS = 32_000_000
 BYTES_PER_PAIR = 24
 SCRATCH_PER_ITEM = 40
-
-UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def current() -> Resources:
 
 @contextmanager
 def resources(
-    n_jobs: int | None = None, memory_limit: int | str | None = None
+    n_jobs: int | None = None, memory_limit: float | str | None = None
 ) -> Iterator[Resources]:
     """Within this block, computations take so many threads and so much memory for their blocks.
 
@@ -92,7 +93,9 @@ def resources(
     """
     if n_jobs == -1:
         n_jobs = None
-    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int)):
+    if n_jobs is not None and (
+        isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer))
+    ):
         raise SettingError(f"n_jobs is {n_jobs!r}. Give a number of threads, or -1 for all.")
     if n_jobs is not None and n_jobs < 1:
         raise SettingError(f"n_jobs is {n_jobs}. Give 1 or more, or -1 for all processors.")
@@ -104,14 +107,17 @@ def resources(
         _IN_FORCE.reset(token)
 
 
-def _bytes_of(limit: int | str) -> int:
+def _bytes_of(limit: float | str) -> int:
     """``2 GB`` as a number of bytes."""
-    if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0:
-        return limit
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?\s*", str(limit).lower())
-    if isinstance(limit, str) and found and float(found[1]) > 0:
-        return int(float(found[1]) * UNITS[found[2]])
-    raise SettingError(f"memory_limit is {limit!r}. Give a number of bytes, or text like '2 GB'.")
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", str(limit).lower())
+    if found and not isinstance(limit, bool):
+        base = 1024 if found[3] else 1000
+        size = int(float(found[1]) * base ** " kmgt".index(found[2] or " "))
+        if size > 0:
+            return size
+    raise SettingError(
+        f"memory_limit is {limit!r}. Give a number of bytes, or text like '2 GB' or '512 MiB'."
+    )
 
 
 def available_processors() -> int:
@@ -121,16 +127,44 @@ def available_processors() -> int:
     return os.cpu_count() or 1
 
 
+class _OneThreadForBlas:
+    """While any computation lasts, BLAS has one thread; after the last, its own number again.
+
+    The number belongs to the process and computations may overlap, so it is set by the first that
+    comes and given back by the last that goes.
+    """
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.running = 0
+        self.limits: Any = None
+
+    def __enter__(self) -> None:
+        from threadpoolctl import threadpool_limits
+
+        with self.lock:
+            if self.running == 0:
+                self.limits = threadpool_limits(1, user_api="blas")
+            self.running += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self.lock:
+            self.running -= 1
+            if self.running == 0:
+                self.limits.restore_original_limits()
+
+
+_ONE_THREAD_FOR_BLAS = _OneThreadForBlas()
+
+
 def in_order(work: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
     """``work(item)`` for each item, in order; several at once, no more than there are threads.
 
     An exception, of the work or of whoever takes the results (Ctrl-C), ends it: what has not begun
     is dropped, what runs is waited for, which is as long as one block takes.
     """
-    from threadpoolctl import threadpool_limits
-
     threads = min(current().threads, len(items))
-    with threadpool_limits(1, user_api="blas"):
+    with _ONE_THREAD_FOR_BLAS:
         if threads <= 1:
             yield from map(work, items)
             return

@@ -46,7 +46,7 @@ def probabilities_of(
 
 @kernel
 def compacted(scores: AnyFloatArray, x: FloatArray) -> FloatArray:
-    """The candidates' scores, without the gaps: copied to the beginning of ``x``."""
+    """The candidates' scores, without the gaps: copied to where ``x`` begins (even in place)."""
     n = 0
     for i in range(scores.size):
         if scores[i] > -np.inf:
@@ -83,18 +83,20 @@ def expected_counts(
     remaining: FloatArray,
 ) -> None:
     """The sum of p over each user's positives (``held_out``) and over the other candidates."""
+    # Two sums, and no difference of them: where all candidates are held out, nothing remains.
     x = np.empty(longest_of(offsets))
     for u in range(offsets.size - 1):
         a, b = slope[u], intercept[u]
-        own = scores[offsets[u] : offsets[u + 1]]
-        total, _ = probability_sums(compacted(own, x), a, b)
+        own = x[: offsets[u + 1] - offsets[u]]
+        own[:] = scores[offsets[u] : offsets[u + 1]]
         held = 0.0
         for j in range(positive_offsets[u], positive_offsets[u + 1]):
             s = own[positives[j]]
             if s > -np.inf:
                 held += 1.0 / (1.0 + fast_exp(-(a * s + b)))
+                own[positives[j]] = -np.inf
         held_out[u] = held
-        remaining[u] = total - held
+        remaining[u], _ = probability_sums(compacted(own, own), a, b)
 
 
 @kernel

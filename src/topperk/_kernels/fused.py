@@ -53,6 +53,8 @@ LOWEST, BEYOND = np.float32(-np.inf), np.float32(np.inf)
 ZERO, HALF, ONE = np.float32(0.0), np.float32(0.5), np.float32(1.0)
 # The odds at HEAD_THRESHOLD. In float32 an item at the threshold may fall to either side of it.
 EDGE = HEAD_THRESHOLD / (1.0 - HEAD_THRESHOLD)
+# A ratio near the threshold or below has no head, and odds beyond single precision in its tail.
+LEAST_RATIO = 0.5
 EDGE_ROUNDED = EDGE * (1.0 + 1e-4)
 
 
@@ -113,9 +115,19 @@ def score_reached_by(maxima: AnyFloatArray, k: int) -> np.float32:
     return low
 
 
+@inlined_kernel
+def straight(
+    d: np.float32, slope: np.float32, slope_rest: np.float32, intercept: np.float32
+) -> np.float32:
+    """``slope d + intercept``; lanes of any order would put the two parts of the slope together."""
+    result: np.float32 = slope * d + (slope_rest * d + intercept)
+    return result
+
+
 @lane_kernel
 def tail_sums(
     own: AnyFloatArray,
+    centre: np.float32,
     slope: np.float32,
     slope_rest: np.float32,
     intercept: np.float32,
@@ -123,9 +135,10 @@ def tail_sums(
     head: np.float32,
     sums: FloatArray,
 ) -> None:
-    """``sums[j]`` of e / (1 + bend e), e = 2**(slope s + intercept), over the scores below head.
+    """``sums[j]`` of e / (1 + bend e), e = 2**(slope (s - centre) + intercept), below ``head``.
 
-    ``slope`` comes in two parts: its rounding alone would move all odds the same way.
+    The centre is a score of the user's own, so that an offset that all scores share costs no
+    precision, and the slope comes in two parts: its rounding would move all odds the same way.
     """
     s1 = s2 = s3 = s4 = s5 = s6 = 0.0
     bent = bend != ZERO  # the loop is compiled twice, once without the division
@@ -134,7 +147,7 @@ def tail_sums(
         r1 = r2 = r3 = r4 = r5 = r6 = ZERO
         for i in range(part.size):
             s = part[i]
-            e = fast_exp2_single(slope * s + (slope_rest * s + intercept))
+            e = fast_exp2_single(straight(s - centre, slope, slope_rest, intercept))
             odds = where_less(LOWEST, s, where_less(s, head, e, ZERO), ZERO)
             if bent:
                 odds = odds / (ONE + bend * odds)
@@ -157,7 +170,13 @@ def tail_sums(
 
 @kernel
 def tail_of(
-    own: AnyFloatArray, a: float, b: float, ratio: float, odds: int, sums: FloatArray
+    own: AnyFloatArray,
+    centre: np.float32,
+    a: float,
+    b: float,
+    ratio: float,
+    odds: int,
+    sums: FloatArray,
 ) -> np.float32:
     """Fill ``sums`` for one user's calibration (a > 0); return the score at which the head begins.
 
@@ -166,13 +185,11 @@ def tail_of(
     """
     c = 1.0 if odds else ratio
     bend = -1.0 if odds else 1.0 - c
-    head = np.float32(np.inf)
-    if c > bend * EDGE:
-        head = np.float32((math.log(EDGE / (c - bend * EDGE)) - b) / a)
+    head = np.float32((math.log(EDGE / (c - bend * EDGE)) - b) / a)
     slope = np.float32(a * LOG2_E)
     rest = np.float32(a * LOG2_E - slope)
-    intercept = np.float32((b + math.log(c)) * LOG2_E)
-    tail_sums(own, slope, rest, intercept, np.float32(bend / c), head, sums)
+    intercept = np.float32((a * centre + b + math.log(c)) * LOG2_E)
+    tail_sums(own, centre, slope, rest, intercept, np.float32(bend / c), head, sums)
     return head
 
 
@@ -243,10 +260,15 @@ def decide_users(
         if not chunk_maxima(own, maxima):
             return u, True
         threshold = score_reached_by(maxima, max_k)
-        in_lanes = not whole and a > 0.0 and ratio[u] > 0.0
+        in_lanes = not whole and a > 0.0 and ratio[u] >= LEAST_RATIO
         head = np.float32(np.inf)
         if in_lanes:
-            head = tail_of(own, a, b, ratio[u], odds[u], sums)
+            centre = ZERO
+            for most in maxima:
+                if most > LOWEST:
+                    centre = most
+                    break
+            head = tail_of(own, centre, a, b, ratio[u], odds[u], sums)
             in_lanes = dropped_terms_bound(sums, LANE_SUMS, EDGE_ROUNDED) <= DROPPED
         size = gather(own, maxima, min(threshold, head), near_scores, near)
         n = top_of(near_scores[:size], top_scores[u], positions[u])
