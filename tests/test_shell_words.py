@@ -122,3 +122,15 @@ def test_what_needs_python_says_so() -> None:
             "m was fitted with your own. "
             "The command line can not be given that: use the model from Python."
         )
+
+
+@pytest.mark.parametrize(
+    ("python", "shell"),
+    [
+        ("n_jobs is 0. Give 1 or more.", "--jobs is 0. Give 1 or more."),
+        ("memory_limit is 'x'.", "--memory-limit is 'x'."),
+        ("Fit with max_k of at most 9.", "Fit with --max-k of at most 9."),
+    ],
+)
+def test_settings_are_called_by_their_options(python: str, shell: str) -> None:
+    assert in_shell_words(python) == shell

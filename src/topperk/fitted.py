@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -36,6 +38,9 @@ from topperk.scores import ScoreBlock, ScoreSource
 from topperk.utility import Utility, check_utility
 
 __all__ = ["FittedK", "ListSizes", "Seen"]
+
+# A desk takes 100 bytes for each id: threads that come at once wait for one.
+_MAKING_A_DESK = Lock()
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,12 +198,13 @@ class FittedK:
         """
         target = parquet_target(path)
         check_writable(target)
-        parts = self.blocks(scores, users, on_missing=on_missing, progress=progress)
-        frames = map(self._list_rows, parts)
-        first = next(frames, None)
-        if first is None:
-            first = self._list_rows(_nobody(scores.ids, self.max_k))
-        return write_parquet_parts(chain([first], frames), target)
+        # Closed here, also where an error keeps it alive: its threads end with it.
+        with closing(self.blocks(scores, users, on_missing=on_missing, progress=progress)) as parts:
+            frames = map(self._list_rows, parts)
+            first = next(frames, None)
+            if first is None:
+                first = self._list_rows(_nobody(scores.ids, self.max_k))
+            return write_parquet_parts(chain([first], frames), target)
 
     def _list_rows(self, part: ListSizes) -> pl.DataFrame:
         shown = np.arange(self.max_k)[None, :] < part.k[:, None]
@@ -222,7 +228,9 @@ class FittedK:
         them as they were given. A user without any candidate gets an empty list. May be called
         from many threads at once; the first call takes longer, see ``topperk.online``.
         """
-        return self._desk.choose(user_id, item_ids, scores)
+        with _MAKING_A_DESK:
+            desk = self._desk
+        return desk.choose(user_id, item_ids, scores)
 
     @cached_property
     def _desk(self) -> Desk:
@@ -274,7 +282,7 @@ class FittedK:
         on_missing: OnMissing = "error",
         progress: Progress | None = None,
         alignment: Alignment | None = None,
-    ) -> Iterator[ListSizes]:
+    ) -> Generator[ListSizes, None, None]:
         """Lengths and lists of some users at a time, as arrays."""
         check_choice("on_missing", on_missing, ("error", "skip"))
         check_scores(scores)
