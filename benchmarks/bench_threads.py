@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from made_up import calibration_for, factors_of, held_out, ids_of
 from side_by_side import asked, checked, claim, in_turn, record
+from threadpoolctl import threadpool_limits
 
 import topperk as tp
 from topperk.threads import available_processors
@@ -56,7 +57,8 @@ def main() -> None:
         "`fit`": lambda: method.fit(scores, split),
     }
     claims, given = [], {}
-    with ThreadPoolExecutor(2) as pool:
+    # Outside too: threads that BLAS is given back spin for a while after each computation.
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(2) as pool:
         for name, work in works.items():
             rivals = {
                 "two": on(2, work),
