@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
 import topperk as tp
 from topperk.datasets.simulated import simulate_world
@@ -128,6 +129,22 @@ def test_a_simulated_world_is_written_split_and_can_be_fitted(tmp_path: Path) ->
     assert tp.load(tmp_path / "m").max_k == 20
 
 
+# A kernel that one process compiles and another takes from the cache may have been compiled in
+# other company, and round differently in the last digit.
+CLOSE = 1e-11
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Equal, but for the last digits of numbers that are no integers."""
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(alike(one[name], other[name]) for name in one)
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(alike, one, other))
+    if isinstance(one, float):
+        return bool(one == pytest.approx(other, rel=CLOSE, abs=CLOSE, nan_ok=True))
+    return bool(one == other)
+
+
 @pytest.mark.parametrize(("suffix", "ask"), [("parquet", topperk), ("csv", in_process)])
 def test_from_ratings_to_lists_and_report(
     home: Path,
@@ -160,12 +177,12 @@ def test_from_ratings_to_lists_and_report(
     model = tp.PersonalizedK(tp.F1(), max_k=30).fit(source, split)
     read = pl.read_csv if suffix == "csv" else pl.read_parquet
     lists = read(tmp_path / f"lists.{suffix}")
-    assert lists.equals(model.recommend(source).cast(lists.schema))
+    assert_frame_equal(lists, model.recommend(source).cast(lists.schema), rel_tol=CLOSE)
     sizes = pl.read_csv(done["sizes"].stdout.encode())
-    assert sizes.equals(model.sizes(source).cast(sizes.schema))
+    assert_frame_equal(sizes, model.sizes(source).cast(sizes.schema), rel_tol=CLOSE)
     utilities = [tp.F1(), tp.NDCG(), tp.PDCG(), tp.TP()]
     measured = measure(model, source, split, utilities)
-    assert json.loads(done["evaluate"].stdout) == measured.as_json()
+    assert alike(json.loads(done["evaluate"].stdout), measured.as_json())
     users = read(tmp_path / f"users.{suffix}")
     assert users.height == sum(found.n_users * len(found.methods) for found in measured.evaluations)
     assert users["realised_utility"].filter(
@@ -173,7 +190,7 @@ def test_from_ratings_to_lists_and_report(
     ).to_list() == pytest.approx(measured.of(tp.F1()).method("Oracle").realised.tolist())
     curve = json.loads(done["curve"].stdout)
     wanted = model.curves(source, [17])["expected_utility"].to_list()
-    assert [row["expected_utility"] for row in curve["curve"]] == wanted
+    assert alike([row["expected_utility"] for row in curve["curve"]], wanted)
     assert curve["k"] == model.sizes(source, [17])["k"][0]
 
 
@@ -188,7 +205,7 @@ def test_lists_of_a_model_and_factors_are_those_of_python(home: Path) -> None:
     )
     for name in ("user_id", "item_id", "rank"):
         assert [int(row[name]) for row in found] == wanted[name].to_list()
-    assert [float(row["probability"]) for row in found] == wanted["probability"].to_list()
+    assert alike([float(row["probability"]) for row in found], wanted["probability"].to_list())
     lines = topperk(
         "recommend", "f1.topperk", "factors.npz", "--json", "--user=17", "--user=3", cwd=home
     )

@@ -129,7 +129,6 @@ def test_what_needs_python_says_so() -> None:
     [
         ("n_jobs is 0. Give 1 or more.", "--jobs is 0. Give 1 or more."),
         ("memory_limit is 'x'.", "--memory-limit is 'x'."),
-        ("Fit with max_k of at most 9.", "Fit with --max-k of at most 9."),
     ],
 )
 def test_settings_are_called_by_their_options(python: str, shell: str) -> None:

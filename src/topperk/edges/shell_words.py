@@ -19,7 +19,6 @@ _NEEDS_PYTHON = "The command line can not be given that: use the model from Pyth
 _PHRASES = (
     (re.compile(r"\bn_jobs is\b"), "--jobs is"),
     (re.compile(r"\bmemory_limit is\b"), "--memory-limit is"),
-    (re.compile(r"\bwith max_k of at most\b"), "with --max-k of at most"),
     (re.compile(r"Use scale='logit', or calibrate with UserPlatt\."), "Use another --calibrator."),
     (re.compile(r"or use split_random\."), "or use --split random."),
     (re.compile(r"Pass it again: load\(path, utility=\.\.\.\)\."), _NEEDS_PYTHON),
