@@ -201,13 +201,6 @@ def test_the_best_of_many_with_ties_are_those_of_sorting() -> None:
         assert np.array_equal(top[:n], scores[wanted])
 
 
-@given(strategies.ragged(strategies.scores()))
-def test_candidates_are_those_above_minus_infinity(users: list[Array]) -> None:
-    flat, offsets = strategies.flat(users)
-    counts = ranking.count_candidates(flat, offsets)
-    assert counts.tolist() == [sum(s != -np.inf for s in own) for own in users]
-
-
 # --- hits -------------------------------------------------------------------------------------
 
 

@@ -37,8 +37,8 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 # 2 million scores are 8 MB in single precision: large enough for a fast matrix product, and small
-# enough to stay near the processor. With 100,000 items the product of 256 users takes half the
-# time per user of that of 20 (benchmarks/bench_lists.py).
+# enough to stay near the processor. Of a large catalogue that would be few users, and a product for
+# few reads all item vectors with little to do: then a block has LEAST_USERS, up to MOST_PAIRS.
 BLOCK_PAIRS = 2_000_000
 LEAST_USERS = 256
 MOST_PAIRS = 32_000_000

@@ -41,7 +41,7 @@ from topperk._kernels.exponential import LOG2_E, fast_exp2_single
 from topperk._kernels.lanes import larger, where_less
 from topperk._kernels.ranking import longest_of, top_of
 
-# benchmarks/bench_lists.py: 32 and 128 are as fast, 16 and 256 slower.
+# Smaller chunks make more maxima to look through, larger ones more scores to gather from.
 CHUNK = 64
 SUMMED_TOGETHER = 1024
 LANE_SUMS = 6

@@ -208,17 +208,6 @@ def positions_of(
 
 
 @kernel
-def count_candidates(scores: AnyFloatArray, offsets: OffsetArray) -> IntArray:
-    """How many scores of each user are above minus infinity."""
-    counts = np.zeros(offsets.size - 1, dtype=np.int32)
-    for u in range(offsets.size - 1):
-        for i in range(offsets[u], offsets[u + 1]):
-            if scores[i] > -np.inf:
-                counts[u] += 1
-    return counts
-
-
-@kernel
 def hits_in_lists(
     top_positions: IntArray, positives: IntArray, positive_offsets: OffsetArray, flags: BoolArray
 ) -> FloatArray:
