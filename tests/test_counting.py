@@ -25,6 +25,7 @@ from topperk._kernels.counting import (
     MANY_SUMS,
     ROOM,
     TAIL_TOLERANCE,
+    TRIM,
     count_pmf_exact,
     count_pmf_refined_normal,
     count_pmfs,
@@ -219,7 +220,7 @@ def tail_of(p: Array, n_sums: int) -> tuple[Array, float]:
     """The tail's distribution from ``n_sums`` power sums, and the bound on its l1 error."""
     sums, largest = power_sums(p, n_sums)
     pmf = np.full(p.size + 2, np.nan)
-    first, last = tail_pmf(sums, n_sums, p.size, pmf)
+    first, last = tail_pmf(sums, n_sums, p.size, TRIM, pmf)
     whole = np.zeros(p.size + 1)
     whole[first : last + 1] = pmf[first : last + 1]
     return whole, dropped_terms_bound(sums, n_sums, largest)
@@ -295,7 +296,7 @@ def test_items_join_a_distribution_two_at_a_time(p: Array, more: Array) -> None:
     before = oracle.count_pmf(p)
     pmf = np.full(p.size + more.size + ROOM, np.nan)
     pmf[: before.size] = before
-    first, last = with_items(pmf, 0, p.size, more, np.full(pmf.size, np.nan))
+    first, last = with_items(pmf, 0, p.size, more, TRIM, np.full(pmf.size, np.nan))
     whole = np.zeros(p.size + more.size + 1)
     whole[first : last + 1] = pmf[first : last + 1]
     assert l1(whole, oracle.count_pmf(np.concatenate([p, more]))) < 1e-13

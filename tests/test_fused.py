@@ -208,8 +208,10 @@ def test_no_kernel_inherits_the_permission_of_the_one_that_is_compiled_first(
     # A kernel compiled while another is would take over its fastmath, and lose NaN and precision.
     code = (
         "import numpy as np; from topperk._kernels import fused, logistic\n"
-        "x = np.random.default_rng(0).random(300).astype(np.float32); m = np.empty(5, np.float32)\n"
-        "assert fused.chunk_maxima(x, m); x[7] = np.nan; assert not fused.chunk_maxima(x, m)\n"
+        "x = np.random.default_rng(0).random(300).astype(np.float32)\n"
+        "fused.columns_of(x, np.empty(64, np.float32)); x[[7, 299]] = np.nan\n"
+        "found = np.empty(400, np.float32), np.empty(400, np.int32)\n"
+        "assert fused.gather(x, 0, np.float32(2.0), *found, 0) == 2\n"
         "logistic.logistic_sums(np.linspace(-300.0, 300.0, 1000), 1.0, 0.0)\n"
         "from topperk._kernels.exponential import fast_exp\n"
         "assert abs(fast_exp(-300.3) / np.exp(-300.3) - 1.0) < 1e-14\n"
@@ -229,21 +231,62 @@ def test_no_kernel_inherits_the_permission_of_the_one_that_is_compiled_first(
     assert done.returncode == 0, done.stderr
 
 
-@given(
-    hnp.arrays(np.float32, st.integers(1, 400), elements=st.floats(-9.0, 9.0, width=32)),
-    st.integers(1, 60),
+some_scores = hnp.arrays(
+    np.float32,
+    st.integers(0, 400),
+    elements=st.one_of(
+        st.floats(-9.0, 9.0, width=32), st.sampled_from([0.0, 1.0, float("-inf"), -3.4028235e38])
+    ),
 )
+
+
+@given(some_scores, st.integers(0, 60))
 def test_at_least_k_items_reach_the_score_that_bounds_a_list(
     scores: npt.NDArray[np.float32], k: int
 ) -> None:
-    maxima = np.empty(-(-scores.size // fused.CHUNK), dtype=np.float32)
-    assert fused.chunk_maxima(scores, maxima)
-    reached = fused.score_reached_by(maxima, k)
-    assert reached == -np.inf or (scores >= reached).sum() >= k
+    columns = np.empty(64, dtype=np.float32)
+    fused.columns_of(scores, columns)
+    padded = np.append(scores, np.full(-scores.size % 64, -np.inf, dtype=np.float32))
+    assert np.array_equal(columns, padded.reshape(-1, 64).max(axis=0, initial=-np.inf))
+    reached = fused.score_reached_by(columns, k)
+    lowest = np.finfo(np.float32).min
+    assert reached == lowest or (scores >= reached).sum() >= k
+
+
+@given(some_scores, st.floats(-9.0, 9.0, width=32), st.integers(0, 5), st.data())
+def test_what_is_gathered_is_what_is_not_below_the_threshold(
+    scores: npt.NDArray[np.float32], threshold: float, before: int, data: st.DataObject
+) -> None:
+    bad = data.draw(st.lists(st.integers(0, scores.size - 1), max_size=3)) if scores.size else []
+    scores[bad] = np.nan
+    room = scores.size + fused.MASKED + before
+    values, positions = np.zeros(room, np.float32), np.zeros(room, np.int32)
+    size = fused.gather(scores, 100, np.float32(threshold), values, positions, before)
+    expected = np.flatnonzero(~(scores < np.float32(threshold)))
+    assert np.array_equal(positions[before:size], 100 + expected)
+    assert np.array_equal(values[before:size], scores[expected], equal_nan=True)
+    # more than there is room for is said, and nothing is written beyond
+    few = fused.gather(
+        scores, 100, np.float32(threshold), values[: fused.MASKED], positions[: fused.MASKED], 0
+    )
+    assert few == expected.size if few <= fused.MASKED else few > fused.MASKED
+
+
+@given(some_scores, st.integers(0, 60))
+def test_the_best_are_put_in_order(scores: npt.NDArray[np.float32], k: int) -> None:
+    scores = scores[scores > -np.inf]
+    places = np.arange(scores.size, dtype=np.int32) * 2
+    top, at = np.empty(k, np.float32), np.empty(k, np.int32)
+    n = fused.ordered(scores, places, np.empty(fused.COUNTED, np.int32), top, at)
+    order = np.argsort(-scores.astype(np.float64), kind="stable")[:k]
+    assert n == order.size
+    assert np.array_equal(at[:n], places[order])
+    assert np.array_equal(top[:n], scores[order])
 
 
 def test_powers_of_two_in_single_precision() -> None:
-    t = np.linspace(-126.0, 126.0, 20_001).astype(np.float32)
+    t = np.linspace(-125.0, 126.0, 20_001).astype(np.float32)
     found = np.array([fast_exp2_single(value) for value in t], dtype=np.float64)
     assert np.abs(found / 2.0 ** t.astype(np.float64) - 1.0).max() < 4e-7
-    assert fast_exp2_single(np.float32(-np.inf)) == pytest.approx(2.0**-126, rel=4e-7)
+    assert fast_exp2_single(np.float32(-np.inf)) == pytest.approx(2.0**-125, rel=4e-7)
+    assert fast_exp2_single(np.float32(np.nan)) == pytest.approx(2.0**-125, rel=4e-7)

@@ -22,10 +22,12 @@ def lane_kernel(function: F) -> F:
 
 
 def inlined_kernel(function: F) -> F:
-    """A small kernel that LLVM copies into its callers, with the arithmetic that is its own."""
-    # fastmath stands here although it is off by default: a function that is first compiled for a
-    # lane kernel would else inherit the permission from it.
-    compile_it = partial(njit, nogil=True, error_model="numpy", fastmath=False)
+    """A small kernel that LLVM copies into its callers, with the arithmetic that is its own.
+
+    A product and the sum that takes it may become one instruction (and are then rounded once);
+    nothing changes its order, whatever its caller permits.
+    """
+    compile_it = partial(njit, nogil=True, error_model="numpy", fastmath={"contract"})
     return cast(F, compile_it(forceinline=True)(function))
 
 

@@ -34,8 +34,9 @@ import numpy as np
 
 from topperk._kernels.arrays import FloatArray, OffsetArray
 from topperk._kernels.compiling import kernel, lane_kernel
-from topperk._kernels.lanes import larger, where_less
+from topperk._kernels.lanes import MASKED, larger, lowest_bit, not_less, where_less
 from topperk._kernels.ranking import longest_of
+from topperk._kernels.views import part_of, row_of
 
 HEAD_THRESHOLD = 0.05
 FEW_SUMS = 10
@@ -44,7 +45,6 @@ TAIL_TOLERANCE = 1e-12
 TRIM = 1e-19
 # What ``with_items`` writes beyond the last item.
 ROOM = 4
-LOOKED_AT_TOGETHER = 64
 # Sums are taken over this many items and then added: the rounding of a million equal odds would
 # else move the mean by 1e-10 of itself, and the distribution by more than 1e-9 (tests/
 # test_counting.py). The square root of a million balances the two levels.
@@ -57,7 +57,7 @@ def odds_power_sums_few(p: FloatArray, sums: FloatArray) -> float:
     sums[:] = 0.0
     largest = 0.0
     for begin in range(0, p.size, SUMMED_TOGETHER):
-        part = p[begin : begin + SUMMED_TOGETHER]
+        part = part_of(p, begin, min(p.size, begin + SUMMED_TOGETHER))
         s1 = s2 = s3 = s4 = s5 = s6 = s7 = s8 = s9 = s10 = 0.0
         for i in range(part.size):
             kept = where_less(part[i], HEAD_THRESHOLD, part[i], 0.0)
@@ -77,8 +77,16 @@ def odds_power_sums_few(p: FloatArray, sums: FloatArray) -> float:
             s8 += fourth * fourth
             s9 += fourth * fifth
             s10 += fifth * fifth
-        for j, part_sum in enumerate((s1, s2, s3, s4, s5, s6, s7, s8, s9, s10)):
-            sums[j + 1] += part_sum
+        sums[1] += s1
+        sums[2] += s2
+        sums[3] += s3
+        sums[4] += s4
+        sums[5] += s5
+        sums[6] += s6
+        sums[7] += s7
+        sums[8] += s8
+        sums[9] += s9
+        sums[10] += s10
     return largest
 
 
@@ -108,16 +116,17 @@ def odds_power_sums_many(p: FloatArray, sums: FloatArray) -> float:
 def head_of(p: FloatArray, head: FloatArray) -> int:
     """Copy the probabilities from HEAD_THRESHOLD on to ``head``, in order; return how many."""
     size = 0
-    for begin in range(0, p.size, LOOKED_AT_TOGETHER):
-        part = p[begin : begin + LOOKED_AT_TOGETHER]
-        some = 0
-        for i in range(part.size):  # a loop without a branch: eight comparisons to a step
-            some += part[i] >= HEAD_THRESHOLD
-        if some:
-            for i in range(part.size):
-                if part[i] >= HEAD_THRESHOLD:
-                    head[size] = part[i]
-                    size += 1
+    whole = p.size - p.size % MASKED
+    for begin in range(0, whole, MASKED):
+        mask = not_less(p, begin, HEAD_THRESHOLD)
+        while mask != 0:
+            head[size] = p[begin + lowest_bit(mask)]
+            size += 1
+            mask &= mask - 1
+    for i in range(whole, p.size):
+        if p[i] >= HEAD_THRESHOLD:
+            head[size] = p[i]
+            size += 1
     return size
 
 
@@ -137,11 +146,13 @@ def tail_pmf(
     sums: FloatArray,
     n_sums: int,
     n_tail: int,
+    trim: float,
     pmf: FloatArray,
 ) -> tuple[int, int]:
     """Write the tail's distribution into ``pmf`` from its power sums; return (first, last).
 
-    The support is cut where Bernstein's inequality leaves less than 1e-18 beyond.
+    The support is cut where Bernstein's inequality leaves less than ten times ``trim`` beyond, and
+    then where a value is below ``trim``.
     """
     # mean = sum p = sum (rho - rho^2 + rho^3 - ...), an alternating series of the power sums
     mean = 0.0
@@ -151,8 +162,9 @@ def tail_pmf(
         mean += sign * sums[j]
         log_first -= sign * sums[j] / j
         sign = -sign
-    # the variance is at most the mean; 41.5 = -log(1e-18)
-    reach = 41.5 / 3.0 + math.sqrt((41.5 / 3.0) ** 2 + 2.0 * 41.5 * mean)
+    surely = -math.log(10.0 * trim) / 3.0
+    # the variance is at most the mean
+    reach = surely + math.sqrt(surely**2 + 6.0 * surely * mean)
     last = min(n_tail, int(mean + reach) + 1)
     first = max(0, int(mean - reach) - 1)
 
@@ -169,12 +181,14 @@ def tail_pmf(
             for i in range(m + 1):
                 pmf[i] *= 1e-300
     if scaled:
-        factor = 1.0 / pmf[: last + 1].sum()
+        total = 0.0
         for m in range(last + 1):
-            pmf[m] *= factor
-    while first < last and not pmf[first] > TRIM:
+            total += pmf[m]
+        for m in range(last + 1):
+            pmf[m] /= total
+    while first < last and not pmf[first] > trim:
         first += 1
-    while last > first and not pmf[last] > TRIM:
+    while last > first and not pmf[last] > trim:
         last -= 1
     return first, last
 
@@ -196,7 +210,7 @@ def _weighted(
 
 @kernel
 def with_items(
-    pmf: FloatArray, first: int, last: int, hits: FloatArray, other: FloatArray
+    pmf: FloatArray, first: int, last: int, hits: FloatArray, trim: float, other: FloatArray
 ) -> tuple[int, int]:
     """Convolve items into ``pmf[first..last]``, two at a time; return the new (first, last).
 
@@ -210,8 +224,8 @@ def with_items(
         one = hit * (1.0 - second) + second * (1.0 - hit)
         both = hit * second
         width = last - first + 1
-        old = source[first : last + 1]
-        new = target[first : last + 3]
+        old = part_of(source, first, last + 1)
+        new = part_of(target, first, last + 3)
         new[0] = none * old[0]
         new[1] = one * old[0]
         new[width + 1] = both * old[width - 1]
@@ -220,15 +234,24 @@ def with_items(
         else:
             new[1] += none * old[1]
             new[width] = one * old[width - 1] + both * old[width - 2]
-            _weighted(old[2:], old[1:], old, none, one, both, new[2:width])
+            _weighted(
+                part_of(old, 2, width),
+                part_of(old, 1, width),
+                old,
+                none,
+                one,
+                both,
+                part_of(new, 2, width),
+            )
         last += 2
-        while first < last and not target[first] > TRIM:
+        while first < last and not target[first] > trim:
             first += 1
-        while last > first and not target[last] > TRIM:
+        while last > first and not target[last] > trim:
             last -= 1
         source, target = target, source
     if (hits.size + 1) // 2 % 2 == 1:
-        pmf[first : last + 1] = other[first : last + 1]
+        for m in range(first, last + 1):
+            pmf[m] = other[m]
     return first, last
 
 
@@ -249,10 +272,10 @@ def count_pmf_exact(
     if dropped_terms_bound(sums, n_sums, largest) > TAIL_TOLERANCE:
         n_sums = MANY_SUMS
         largest = odds_power_sums_many(p, sums)
-    pmf, other, head = scratch[0], scratch[1], scratch[2]
+    pmf, other, head = row_of(scratch, 0), row_of(scratch, 1), row_of(scratch, 2)
     n_head = head_of(p, head)
-    first, last = tail_pmf(sums, n_sums, p.size - n_head, pmf)
-    return with_items(pmf, first, last, head[:n_head], other)
+    first, last = tail_pmf(sums, n_sums, p.size - n_head, TRIM, pmf)
+    return with_items(pmf, first, last, part_of(head, 0, n_head), TRIM, other)
 
 
 @kernel
@@ -303,8 +326,13 @@ def count_pmfs(
     sums = np.empty(MANY_SUMS + 1)
     longest = longest_of(offsets)
     scratch = np.empty((3, longest + ROOM))
-    out[:] = 0.0
     for u in range(offsets.size - 1):
-        first, last = count_pmf_exact(p[offsets[u] : offsets[u + 1]], sums, scratch)
-        for m in range(first, min(last + 1, out.shape[1])):
-            out[u, m] = scratch[0, m]
+        own, row = part_of(p, offsets[u], offsets[u + 1]), row_of(out, u)
+        first, last = count_pmf_exact(own, sums, scratch)
+        last = min(last, row.size - 1)
+        for m in range(first):
+            row[m] = 0.0
+        for m in range(first, last + 1):
+            row[m] = scratch[0, m]
+        for m in range(last + 1, row.size):
+            row[m] = 0.0

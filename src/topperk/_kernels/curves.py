@@ -26,6 +26,7 @@ from topperk._kernels.counting import (
     count_pmf_refined_normal,
 )
 from topperk._kernels.ranking import longest_of
+from topperk._kernels.views import part_of, row_of
 
 Lanes: TypeAlias = tuple[
     FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray
@@ -72,11 +73,11 @@ def _walk(
     1 - p; then room for the distributions without each rank at four counts m. Four are taken
     together because the running sum over ranks has to wait for itself.
     """
-    scale, ratio, weight = lanes[0][begin:end], lanes[1][begin:end], lanes[2][begin:end]
-    one, two = lanes[3][begin:end], lanes[4][begin:end]
-    three, four = lanes[5][begin:end], lanes[6][begin:end]
+    scale, ratio, weight = part_of(lanes[0], begin, end), part_of(lanes[1], begin, end), part_of(lanes[2], begin, end)
+    one, two = part_of(lanes[3], begin, end), part_of(lanes[4], begin, end)
+    three, four = part_of(lanes[5], begin, end), part_of(lanes[6], begin, end)
     four[:] = 0.0
-    on, after = curve[begin + 1 : end + 1], curve[end + 1 : n + 1]
+    on, after = part_of(curve, begin + 1, end + 1), part_of(curve, end + 1, n + 1)
     steps = last - first + 1
     for j in range(0, steps, 4):
         # counts beyond the last find no chance, and the row of zeros that the table begins with
@@ -92,23 +93,23 @@ def _walk(
             c3, m3 = pmf[at + 2 * step], at + 2 * step + above
         if j + 3 < steps:
             c4, m4 = pmf[at + 3 * step], at + 3 * step + above
-        row1, row2, row3, row4 = table[m1], table[m2], table[m3], table[m4]
+        row1, row2, row3, row4 = row_of(table, m1), row_of(table, m2), row_of(table, m3), row_of(table, m4)
         for r in range(one.size):
             one[r] = c1 * scale[r] - ratio[r] * four[r]
             two[r] = c2 * scale[r] - ratio[r] * one[r]
             three[r] = c3 * scale[r] - ratio[r] * two[r]
             four[r] = c4 * scale[r] - ratio[r] * three[r]
         run1, run2, run3, run4 = 0.0, 0.0, 0.0, 0.0
-        at1, at2 = row1[begin + 1 : end + 1], row2[begin + 1 : end + 1]
-        at3, at4 = row3[begin + 1 : end + 1], row4[begin + 1 : end + 1]
+        at1, at2 = part_of(row1, begin + 1, end + 1), part_of(row2, begin + 1, end + 1)
+        at3, at4 = part_of(row3, begin + 1, end + 1), part_of(row4, begin + 1, end + 1)
         for r in range(on.size):
             run1 += weight[r] * one[r]
             run2 += weight[r] * two[r]
             run3 += weight[r] * three[r]
             run4 += weight[r] * four[r]
             on[r] += (at1[r] * run1 + at2[r] * run2) + (at3[r] * run3 + at4[r] * run4)
-        at1, at2 = row1[end + 1 : n + 1], row2[end + 1 : n + 1]
-        at3, at4 = row3[end + 1 : n + 1], row4[end + 1 : n + 1]
+        at1, at2 = part_of(row1, end + 1, n + 1), part_of(row2, end + 1, n + 1)
+        at3, at4 = part_of(row3, end + 1, n + 1), part_of(row4, end + 1, n + 1)
         for r in range(after.size):
             after[r] += (at1[r] * run1 + at2[r] * run2) + (at3[r] * run3 + at4[r] * run4)
 

@@ -10,17 +10,18 @@ from __future__ import annotations
 import numpy as np
 
 from topperk._kernels.compiling import inlined_kernel
-from topperk._kernels.lanes import floor_of, nearest_of, two_to, where_less
+from topperk._kernels.lanes import floor_of, nearest_of, scaled_by_two_to, two_to, where_less
 
 # ln 2 with its last 21 bits zero, and the rest (the split of fdlibm's exp).
 LN2_FIRST = 0.693147180369123816490
 LN2_REST = 1.90821492927058770002e-10
+C10, C11 = 1.0 / 3628800.0, 1.0 / 39916800.0
 LOG2_E = 1.4426950408889634
 # 2**r for |r| <= 1/2 in float32: the polynomial of degree 5 whose largest relative error is least
 # (7.5e-8, found by Remez' exchange; float32 itself rounds by 6e-8).
 E0, E1, E2 = np.float32(1.00000007), np.float32(0.69314697), np.float32(0.24022120)
 E3, E4, E5 = np.float32(0.055507133), np.float32(0.0096755413), np.float32(0.0013276472)
-LEAST = np.float32(-126.0)
+LEAST = np.float32(-125.0)
 
 
 @inlined_kernel
@@ -34,20 +35,19 @@ def fast_exp(x: float) -> float:
     x = where_less(x, -707.0, -707.0, where_less(707.0, x, 707.0, x))
     n = floor_of(x * LOG2_E + 0.5)
     r = (x - n * LN2_FIRST) - n * LN2_REST
-    q = 1.0 + r * (1.0 / 10.0) * (1.0 + r * (1.0 / 11.0))
-    q = 1.0 + r * (1.0 / 8.0) * (1.0 + r * (1.0 / 9.0) * q)
-    q = 1.0 + r * (1.0 / 6.0) * (1.0 + r * (1.0 / 7.0) * q)
-    q = 1.0 + r * (1.0 / 4.0) * (1.0 + r * (1.0 / 5.0) * q)
-    q = 1.0 + r * (1.0 / 2.0) * (1.0 + r * (1.0 / 3.0) * q)
-    result: float = (1.0 + r * q) * two_to(n)
+    q = 1.0 / 5040.0 + r * (1.0 / 40320.0 + r * (1.0 / 362880.0 + r * (C10 + r * C11)))
+    q = 0.5 + r * (1.0 / 6.0 + r * (1.0 / 24.0 + r * (1.0 / 120.0 + r * (1.0 / 720.0 + r * q))))
+    result: float = (1.0 + r * (1.0 + r * q)) * two_to(n)
     return result
 
 
 @inlined_kernel
 def fast_exp2_single(t: np.float32) -> np.float32:
-    """2**t in float32 for t up to 127: relative error below 4e-7, never below 2**-126."""
-    t = where_less(t, LEAST, LEAST, t)
+    """2**t in float32 for t up to 127: relative error below 4e-7; 2**-125 below that, and for NaN.
+    """
+    t = where_less(LEAST, t, t, LEAST)
     n = nearest_of(t)
     r = t - n
-    result: np.float32 = (E0 + r * (E1 + r * (E2 + r * (E3 + r * (E4 + r * E5))))) * two_to(n)
+    power = E0 + r * (E1 + r * (E2 + r * (E3 + r * (E4 + r * E5))))
+    result: np.float32 = scaled_by_two_to(power, n)
     return result

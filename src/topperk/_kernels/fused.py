@@ -2,20 +2,21 @@
 
 For the scores s of one user, with odds rho = c e / (1 + d e), e = exp(a s + b):
 
-1. One pass finds the largest score of every ``CHUNK`` items (``chunk_maxima``), another the odds
-   power sums of the *tail*, the items of a probability below ``HEAD_THRESHOLD`` (``tail_sums``).
-   Both run in float32 lanes; sums of ``SUMMED_TOGETHER`` items are added up in float64.
-2. From the chunks' largest follows a score that K items reach. Whatever reaches it, or belongs to
-   the head, is gathered; the rest of the catalogue is not looked at again.
-3. The gathered are few: their probabilities are computed in float64, the best K put in order, the
-   head convolved into the distribution of the tail (``counting``).
-4. The curve follows as everywhere (``curves``).
+1. *Scan.* The first scores, looked at in ``columns_of``, give a score that K of them reach. One
+   pass gathers whatever reaches it or belongs to the head (the items of a probability from
+   ``HEAD_THRESHOLD`` on), 64 comparisons to a step; another takes the odds power sums of the
+   *tail*, the rest, in float32 lanes; sums of ``SUMMED_TOGETHER`` items are added up in float64.
+   A catalogue may come in pieces (``scan_tile``), of which nothing is kept but that.
+2. *Conclude.* The gathered are few: their probabilities are computed in float64, the best K put in
+   order, the head convolved into the distribution of the tail (``counting``), and the curve
+   follows as everywhere (``curves``).
 
 Against the same scores in float64 throughout, a power sum errs by 1e-6 of itself at most, and
-mostly by 1e-8, as the single errors are rounding; an expected utility follows the sums.
-``LANE_SUMS`` power sums are kept where the terms left out are below ``DROPPED``. Otherwise the user
-is done in float64 (``count_pmf_exact``), as is one whose slope is not positive.
-Cost for n items: some 25 vector instructions per 16 items, then O(head x width + K x width).
+mostly by 1e-8, as the single errors are rounding; an expected utility follows the sums. Counts of a
+probability below ``NEGLIGIBLE`` are left out. ``LANE_SUMS`` power sums are kept where the terms left
+out are below ``DROPPED``. Otherwise the user is done in float64 (``count_pmf_exact``), as is one
+whose slope is not positive.
+Cost for n items: some 30 vector instructions per 16 items, then O(head x width + K x width).
 """
 
 from __future__ import annotations
@@ -36,83 +37,85 @@ from topperk._kernels.counting import (
     tail_pmf,
     with_items,
 )
-from topperk._kernels.curves import curve_from_counts, curve_without_total, lanes_of
+from topperk._kernels.curves import Lanes, curve_from_counts, curve_without_total, lanes_of
 from topperk._kernels.exponential import LOG2_E, fast_exp2_single
-from topperk._kernels.lanes import larger, where_less
+from topperk._kernels.lanes import MASKED, larger, lowest_bit, not_less, where_less
 from topperk._kernels.ranking import longest_of, top_of
+from topperk._kernels.views import part_of, row_of
 
-# Smaller chunks make more maxima to look through, larger ones more scores to gather from.
-CHUNK = 64
+# The scores looked at for a first bound, and how many columns they are laid out in: some times K,
+# so that a bound that K columns reach is reached by few more items than K.
+COLUMNS_PER_RANK = 5
+ROWS_OF_COLUMNS = 8
 SUMMED_TOGETHER = 1024
 LANE_SUMS = 6
 DROPPED = 1e-7
+NEGLIGIBLE = 1e-12
 # Halvings of the range in which the K-th best score is sought; one that K to 1.25 K reach will do.
 HALVINGS = 12
+# Up to so many candidates for a list are put in order by counting who is better than each.
+COUNTED = 512
 
 LOWEST, BEYOND = np.float32(-np.inf), np.float32(np.inf)
+LEAST = np.float32(np.finfo(np.float32).min)
 ZERO, HALF, ONE = np.float32(0.0), np.float32(0.5), np.float32(1.0)
 # The odds at HEAD_THRESHOLD. In float32 an item at the threshold may fall to either side of it.
 EDGE = HEAD_THRESHOLD / (1.0 - HEAD_THRESHOLD)
 # A ratio near the threshold or below has no head, and odds beyond single precision in its tail.
 LEAST_RATIO = 0.5
 EDGE_ROUNDED = EDGE * (1.0 + 1e-4)
+# A score beyond this at the threshold means a slope of next to nothing: lanes could not tell scores
+# apart.
+FARTHEST = 1e30
 
-
-@inlined_kernel
-def unusable(s: np.float32) -> np.float32:
-    """1 for NaN and plus infinity. Lanes assume that there is no NaN; this kernel does not."""
-    flag: np.float32 = where_less(s, BEYOND, ZERO, ONE)
-    return flag
+# What a scan says instead of how many it has gathered.
+NOT_IN_LANES = -1
+UNUSABLE = -2
 
 
 @lane_kernel
-def chunk_maxima(own: AnyFloatArray, maxima: AnyFloatArray) -> bool:
-    """Fill ``maxima`` with each CHUNK's largest score; return whether all scores are usable."""
-    worst = ZERO
-    for chunk in range(maxima.size):
-        part = own[chunk * CHUNK : min(own.size, (chunk + 1) * CHUNK)]
-        most = LOWEST
-        bad = ZERO
+def columns_of(own: AnyFloatArray, columns: AnyFloatArray) -> None:
+    """Lay scores out in rows as long as ``columns``, which gets the largest of each column."""
+    for i in range(columns.size):
+        columns[i] = LOWEST
+    for begin in range(0, own.size, columns.size):
+        part = part_of(own, begin, min(own.size, begin + columns.size))
         for i in range(part.size):
-            most = larger(part[i], most)
-            bad = larger(unusable(part[i]), bad)
-        maxima[chunk] = most
-        worst = larger(bad, worst)
-    return bool(worst == ZERO)
+            columns[i] = larger(part[i], columns[i])
 
 
 @lane_kernel
-def n_reaching(maxima: AnyFloatArray, threshold: np.float32) -> int:
-    """How many of ``maxima`` are at least the threshold."""
-    count = 0
-    for i in range(maxima.size):
-        count += maxima[i] >= threshold
-    return count
+def n_reaching(values: AnyFloatArray, threshold: np.float32) -> int:
+    """How many of the values are at least the threshold (up to 2**24 of them)."""
+    count = ZERO
+    for i in range(values.size):
+        count += where_less(values[i], threshold, ZERO, ONE)
+    return int(count)
 
 
 @kernel
-def score_reached_by(maxima: AnyFloatArray, k: int) -> np.float32:
-    """A score that at least k items reach, and not many more: the range of ``maxima`` is halved.
+def score_reached_by(values: AnyFloatArray, k: int) -> np.float32:
+    """A score that at least k of the values reach, and not many more: their range is halved.
 
-    Minus infinity where there are too few chunks to tell.
+    The least there is where fewer than k values are scores at all.
     """
-    low, high = np.float32(np.inf), LOWEST
-    for value in maxima:
-        if value > LOWEST:
-            low = min(low, value)
-            high = max(high, value)
-    if n_reaching(maxima, low) < k:
-        return LOWEST
+    low, high = BEYOND, LOWEST
+    for i in range(values.size):
+        if values[i] > LOWEST:
+            low = min(low, values[i])
+            high = max(high, values[i])
+    if low > high or n_reaching(values, low) < k:
+        return LEAST
     for _ in range(HALVINGS):
         middle = low + HALF * (high - low)
-        count = n_reaching(maxima, middle)
+        count = n_reaching(values, middle)
         if count < k:
             high = middle
         else:
             low = middle
             if 4 * count <= 5 * k:
                 break
-    return low
+    return max(low, LEAST)
 
 
 @inlined_kernel
@@ -127,28 +130,27 @@ def straight(
 @lane_kernel
 def tail_sums(
     own: AnyFloatArray,
-    centre: np.float32,
+    head: np.float32,
     slope: np.float32,
     slope_rest: np.float32,
     intercept: np.float32,
     bend: np.float32,
-    head: np.float32,
     sums: FloatArray,
 ) -> None:
-    """``sums[j]`` of e / (1 + bend e), e = 2**(slope (s - centre) + intercept), below ``head``.
+    """Add to ``sums[j]`` the powers of e / (1 + bend e), e = 2**(slope (s - head) + intercept).
 
-    The centre is a score of the user's own, so that an offset that all scores share costs no
-    precision, and the slope comes in two parts: its rounding would move all odds the same way.
+    The sum goes over the scores below ``head``. These are taken relative to it, so that an offset
+    that all scores share costs no precision, and the slope comes in two parts: its rounding would
+    move all odds the same way.
     """
-    s1 = s2 = s3 = s4 = s5 = s6 = 0.0
     bent = bend != ZERO  # the loop is compiled twice, once without the division
     for begin in range(0, own.size, SUMMED_TOGETHER):
-        part = own[begin : begin + SUMMED_TOGETHER]
+        part = part_of(own, begin, min(own.size, begin + SUMMED_TOGETHER))
         r1 = r2 = r3 = r4 = r5 = r6 = ZERO
         for i in range(part.size):
             s = part[i]
-            e = fast_exp2_single(straight(s - centre, slope, slope_rest, intercept))
-            odds = where_less(LOWEST, s, where_less(s, head, e, ZERO), ZERO)
+            e = fast_exp2_single(straight(s - head, slope, slope_rest, intercept))
+            odds = where_less(s, head, e, ZERO)
             if bent:
                 odds = odds / (ONE + bend * odds)
             square = odds * odds
@@ -159,61 +161,240 @@ def tail_sums(
             r4 += square * square
             r5 += square * cube
             r6 += cube * cube
-        s1 += float(r1)
-        s2 += float(r2)
-        s3 += float(r3)
-        s4 += float(r4)
-        s5 += float(r5)
-        s6 += float(r6)
-    sums[1], sums[2], sums[3], sums[4], sums[5], sums[6] = s1, s2, s3, s4, s5, s6
+        sums[1] += float(r1)
+        sums[2] += float(r2)
+        sums[3] += float(r3)
+        sums[4] += float(r4)
+        sums[5] += float(r5)
+        sums[6] += float(r6)
 
 
 @kernel
-def tail_of(
-    own: AnyFloatArray,
-    centre: np.float32,
-    a: float,
-    b: float,
-    ratio: float,
-    odds: int,
-    sums: FloatArray,
-) -> np.float32:
-    """Fill ``sums`` for one user's calibration (a > 0); return the score at which the head begins.
+def head_of(a: float, b: float, ratio: float, odds: int) -> tuple[np.float32, float, float]:
+    """The score at which one user's head begins, c and bend; infinite where lanes do not serve.
 
     ``ratio`` and ``odds`` as in ``calibrating.probabilities_of``: p c and p / (1 - p) have the odds
     c e / (1 + (1 - c) e) and e / (1 - e), which reach EDGE where e does EDGE / (c - bend EDGE).
     """
     c = 1.0 if odds else ratio
     bend = -1.0 if odds else 1.0 - c
-    head = np.float32((math.log(EDGE / (c - bend * EDGE)) - b) / a)
-    slope = np.float32(a * LOG2_E)
-    rest = np.float32(a * LOG2_E - slope)
-    intercept = np.float32((a * centre + b + math.log(c)) * LOG2_E)
-    tail_sums(own, centre, slope, rest, intercept, np.float32(bend / c), head, sums)
-    return head
+    if not (a > 0.0 and c >= LEAST_RATIO):
+        return BEYOND, c, bend
+    head = (math.log(EDGE / (c - bend * EDGE)) - b) / a
+    return (np.float32(head) if abs(head) < FARTHEST else BEYOND), c, bend
 
 
 @kernel
 def gather(
     own: AnyFloatArray,
-    maxima: AnyFloatArray,
+    begin: int,
     threshold: np.float32,
     scores: AnyFloatArray,
     positions: IntArray,
+    size: int,
 ) -> int:
-    """The candidates from ``threshold`` on, in the order of their positions; returns how many."""
-    size = 0
-    for chunk in range(maxima.size):
-        if maxima[chunk] == LOWEST or not maxima[chunk] >= threshold:
-            continue
-        begin = chunk * CHUNK
-        part = own[begin : begin + CHUNK]
-        for i in range(part.size):
-            if part[i] >= threshold and part[i] > LOWEST:
-                scores[size] = part[i]
-                positions[size] = begin + i
-                size += 1
+    """Append the scores that are not below the threshold (so NaN too), and their positions.
+
+    Positions count from ``begin``. Returns how many there are then, or, where they are more than
+    there is room for, how many there would be.
+    """
+    whole = own.size - own.size % MASKED
+    for i in range(0, whole, MASKED):
+        mask = not_less(own, i, threshold)
+        if size + MASKED > scores.size:
+            return size + MASKED
+        while mask != 0:
+            at = i + lowest_bit(mask)
+            scores[size] = own[at]
+            positions[size] = begin + at
+            size += 1
+            mask &= mask - 1
+    if size + MASKED > scores.size:
+        return size + MASKED
+    for at in range(whole, own.size):
+        if not own[at] < threshold:
+            scores[size] = own[at]
+            positions[size] = begin + at
+            size += 1
     return size
+
+
+@kernel
+def scan(
+    own: AnyFloatArray,
+    begin: int,
+    a: float,
+    b: float,
+    ratio: float,
+    odds: int,
+    whole: bool,
+    max_k: int,
+    columns: AnyFloatArray,
+    threshold: np.float32,
+    near_scores: AnyFloatArray,
+    near: IntArray,
+    size: int,
+    sums: FloatArray,
+) -> tuple[int, np.float32, np.float32]:
+    """Go through one user's scores, or a piece of them that begins at position ``begin``.
+
+    Adds to ``sums`` (unless ``whole``: the utility needs none) and to the ``size`` gathered so far;
+    returns their number, the score at which the head begins, and the score that bounds the list,
+    ``threshold`` so far. Instead of the number: NOT_IN_LANES, or one beyond the room there is.
+    """
+    head = BEYOND
+    if not whole:
+        head, c, bend = head_of(a, b, ratio, odds)
+        if head == BEYOND:
+            return NOT_IN_LANES, head, threshold
+        slope = np.float32(a * LOG2_E)
+        rest = np.float32(a * LOG2_E - slope)
+        intercept = np.float32((a * head + b + math.log(c)) * LOG2_E)
+        tail_sums(own, head, slope, rest, intercept, np.float32(bend / c), sums)
+    if begin == 0:
+        columns_of(part_of(own, 0, min(own.size, ROWS_OF_COLUMNS * columns.size)), columns)
+        threshold = score_reached_by(columns, max_k)
+    found = gather(own, begin, min(threshold, head), near_scores, near, size)
+    if found > near_scores.size:
+        # Too many: with a higher bound, from all that there are so far, there may be room.
+        known = part_of(near_scores, 0, size)
+        threshold = max(threshold, score_reached_by(known, max_k))
+        kept = 0
+        for i in range(size):
+            if not near_scores[i] < min(threshold, head):
+                near_scores[kept], near[kept] = near_scores[i], near[i]
+                kept += 1
+        found = gather(own, begin, min(threshold, head), near_scores, near, kept)
+    return found, head, threshold
+
+
+@lane_kernel
+def n_better(scores: AnyFloatArray, better: IntArray) -> None:
+    """How many of the scores are above each."""
+    for i in range(scores.size):
+        own = scores[i]
+        count = ZERO
+        for j in range(scores.size):
+            count += where_less(own, scores[j], ONE, ZERO)
+        better[i] = int(count)
+
+
+@kernel
+def ordered(
+    scores: AnyFloatArray,
+    places: IntArray,
+    better: IntArray,
+    top_scores: AnyFloatArray,
+    top_positions: IntArray,
+) -> int:
+    """The best in order (equal scores: as they come), ``places`` of them; returns how many.
+
+    ``better``: scratch.
+    """
+    if scores.size > COUNTED:
+        n = top_of(scores, top_scores, top_positions)
+        for r in range(n):
+            top_positions[r] = places[top_positions[r]]
+        return n
+    n = min(scores.size, top_scores.size)
+    n_better(scores, part_of(better, 0, scores.size))
+    for r in range(n):
+        top_positions[r] = -1
+    for i in range(scores.size):
+        r = better[i]
+        while r < n and top_positions[r] >= 0:
+            r += 1
+        if r < n:
+            top_scores[r], top_positions[r] = scores[i], places[i]
+    return n
+
+
+@kernel
+def conclude(
+    size: int,
+    n_items: int,
+    a: float,
+    b: float,
+    ratio: float,
+    odds: int,
+    cap: float,
+    head: np.float32,
+    near_scores: AnyFloatArray,
+    near: IntArray,
+    better: IntArray,
+    top_scores: AnyFloatArray,
+    positions: IntArray,
+    ranked: FloatArray,
+    hits: FloatArray,
+) -> tuple[int, int]:
+    """Fill one user's list and its probabilities, and ``hits`` with those of the head.
+
+    Returns how many are in the list and in the head, or UNUSABLE twice. ``near_scores`` and
+    ``near``, the gathered, are overwritten.
+    """
+    threshold = score_reached_by(part_of(near_scores, 0, size), top_scores.size)
+    n_head, n_best = 0, 0
+    bad = 0
+    for i in range(size):
+        s, at = near_scores[i], near[i]
+        bad += not s < BEYOND
+        hits[n_head] = s
+        n_head += s >= head
+        near_scores[n_best], near[n_best] = s, at
+        n_best += s >= threshold
+    if bad:
+        return UNUSABLE, UNUSABLE
+    for i in range(n_head):
+        hits[i] = probability_at(a * hits[i] + b, ratio, odds, cap)
+    n = ordered(
+        part_of(near_scores, 0, n_best), part_of(near, 0, n_best), better, top_scores, positions
+    )
+    for r in range(n):
+        ranked[r] = probability_at(a * top_scores[r] + b, ratio, odds, cap)
+    for r in range(n, top_scores.size):
+        top_scores[r], positions[r], ranked[r] = LOWEST, -1, 0.0
+    return n, n_head
+
+
+@kernel
+def fill_curve(
+    n: int,
+    n_head: int,
+    n_items: int,
+    sums: FloatArray,
+    ranked: FloatArray,
+    discount: FloatArray,
+    penalty: FloatArray,
+    table: FloatArray,
+    whole: bool,
+    scratch: FloatArray,
+    lanes: Lanes,
+    curve: FloatArray,
+) -> bool:
+    """One user's curve from the sums of the tail, the head in ``scratch[2]`` and the list.
+
+    Beyond the user's candidates it is NaN. False, with nothing filled, where a count is beyond the
+    rows of ``table``.
+    """
+    if whole:
+        curve_without_total(ranked, n, discount, penalty, row_of(table, 1), curve)
+    else:
+        pmf, other = row_of(scratch, 0), row_of(scratch, 1)
+        first, last = tail_pmf(sums, LANE_SUMS, n_items - n_head, NEGLIGIBLE, pmf)
+        hits = part_of(row_of(scratch, 2), 0, n_head)
+        first, last = with_items(pmf, first, last, hits, NEGLIGIBLE, other)
+        if last + 1 >= table.shape[0]:
+            return False
+        curve_from_counts(pmf, first, last, ranked, n, discount, penalty, table, lanes, curve)
+    for k in range(n + 1, curve.size):
+        curve[k] = np.nan
+    return True
+
+
+@inlined_kernel
+def columns_for(max_k: int) -> int:
+    """How many columns the first scores are laid out in."""
+    return (COLUMNS_PER_RANK * max_k // MASKED + 1) * MASKED
 
 
 @kernel
@@ -244,66 +425,58 @@ def decide_users(
     first user that was not done, and whether that is for a score that can not be used; otherwise
     for a count beyond the rows of ``table``.
     """
-    n_users = offsets.size - 1
-    max_k = positions.shape[1]
+    n_users, max_k = positions.shape
     longest = longest_of(offsets)
-    all_maxima = np.empty((longest + CHUNK - 1) // CHUNK, dtype=np.float32)
-    near_scores = np.empty(longest, dtype=np.float32)
-    near = np.empty(longest, dtype=np.int32)
-    sums, scratch = np.empty(MANY_SUMS + 1), np.empty((3, longest + ROOM))
+    columns = np.empty(columns_for(max_k), dtype=np.float32)
+    near_scores = np.empty(longest + MASKED, dtype=np.float32)
+    near = np.empty(longest + MASKED, dtype=np.int32)
+    better = np.empty(COUNTED, dtype=np.int32)
+    sums = np.empty(MANY_SUMS + 1)
+    scratch = np.empty((3, longest + ROOM))
     everything = np.empty(0)
     lanes = lanes_of(max_k)
     for u in range(begin, n_users):
-        own = scores[offsets[u] : offsets[u + 1]]
-        a, b = slope[u], intercept[u]
-        maxima = all_maxima[: (own.size + CHUNK - 1) // CHUNK]
-        if not chunk_maxima(own, maxima):
+        own = part_of(scores, offsets[u], offsets[u + 1])
+        a, b, c, as_odds = slope[u], intercept[u], ratio[u], odds[u]
+        top, top_at, p = row_of(top_scores, u), row_of(positions, u), row_of(ranked, u)
+        hits = row_of(scratch, 2)
+        in_lanes = not whole
+        for j in range(LANE_SUMS + 1):
+            sums[j] = 0.0
+        size, head, _ = scan(
+            own, 0, a, b, c, as_odds, whole, max_k, columns, LEAST, near_scores, near, 0, sums
+        )
+        if size == NOT_IN_LANES:
+            in_lanes = False
+            size, head, _ = scan(
+                own, 0, a, b, c, as_odds, True, max_k, columns, LEAST, near_scores, near, 0, sums
+            )
+        n, n_head = conclude(
+            size, own.size, a, b, c, as_odds, cap, head, near_scores, near, better, top, top_at, p,
+            hits,
+        )  # fmt: skip
+        if n == UNUSABLE:
             return u, True
-        threshold = score_reached_by(maxima, max_k)
-        in_lanes = not whole and a > 0.0 and ratio[u] >= LEAST_RATIO
-        head = np.float32(np.inf)
-        if in_lanes:
-            centre = ZERO
-            for most in maxima:
-                if most > LOWEST:
-                    centre = most
-                    break
-            head = tail_of(own, centre, a, b, ratio[u], odds[u], sums)
-            in_lanes = dropped_terms_bound(sums, LANE_SUMS, EDGE_ROUNDED) <= DROPPED
-        size = gather(own, maxima, min(threshold, head), near_scores, near)
-        n = top_of(near_scores[:size], top_scores[u], positions[u])
         lengths[u] = n
-        for r in range(n):
-            ranked[u, r] = probability_at(a * top_scores[u, r] + b, ratio[u], odds[u], cap)
-            positions[u, r] = near[positions[u, r]]
-        top_scores[u, n:] = LOWEST
-        positions[u, n:] = -1
-        ranked[u, n:] = 0.0
-        curves[u, n + 1 :] = np.nan
-        if whole:
-            curve_without_total(ranked[u], n, discount, penalty, table[1], curves[u])
+        curve = row_of(curves, u)
+        if whole or (in_lanes and dropped_terms_bound(sums, LANE_SUMS, EDGE_ROUNDED) <= DROPPED):
+            if not fill_curve(
+                n, n_head, own.size, sums, p, discount, penalty, table, whole, scratch,
+                lanes, curve,
+            ):  # fmt: skip
+                return u, False
             continue
-        if in_lanes:
-            n_head = 0
-            for i in range(size):
-                if near_scores[i] >= head:
-                    z = a * near_scores[i] + b
-                    scratch[2, n_head] = probability_at(z, ratio[u], odds[u], cap)
-                    n_head += 1
-            first, last = tail_pmf(sums, LANE_SUMS, own.size - n_head, scratch[0])
-            first, last = with_items(scratch[0], first, last, scratch[2, :n_head], scratch[1])
-        else:
-            if everything.size == 0:
-                everything = np.empty(longest)
-            for i in range(own.size):
-                everything[i] = 0.0
-                if own[i] > LOWEST:
-                    everything[i] = probability_at(a * own[i] + b, ratio[u], odds[u], cap)
-            first, last = count_pmf_exact(everything[: own.size], sums, scratch)
+        if everything.size == 0:
+            everything = np.empty(longest)
+        for i in range(own.size):
+            everything[i] = 0.0
+            if own[i] > LOWEST:
+                everything[i] = probability_at(a * own[i] + b, c, as_odds, cap)
+        first, last = count_pmf_exact(part_of(everything, 0, own.size), sums, scratch)
         if last + 1 >= table.shape[0]:
             return u, False
-        pmf = scratch[0]
-        curve_from_counts(
-            pmf, first, last, ranked[u], n, discount, penalty, table, lanes, curves[u]
-        )
+        pmf = row_of(scratch, 0)
+        curve_from_counts(pmf, first, last, p, n, discount, penalty, table, lanes, curve)
+        for k in range(n + 1, curve.size):
+            curve[k] = np.nan
     return n_users, False

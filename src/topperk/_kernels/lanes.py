@@ -15,10 +15,14 @@ from typing import Any, cast
 from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
+from numba.np.arrayobj import make_array
 
 _FLAGS = ("nnan", "nsz")
 # Bits of the whole type, of its fraction, and the exponent's bias.
 _LAYOUT = {types.float32: (32, 23, 127), types.float64: (64, 52, 1023)}
+_INDEX = ir.IntType(32)
+# How many values ``not_less`` looks at: one bit of an int64 each.
+MASKED = 64
 
 
 def _generated(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -82,3 +86,52 @@ def two_to(typing_context: Any, n: Any) -> Any:
         return builder.bitcast(shifted, arguments[0].type)
 
     return (n(n), generate) if n in _LAYOUT else None
+
+
+@_generated
+def scaled_by_two_to(typing_context: Any, x: Any, n: Any) -> Any:
+    """x 2**n for a whole n, added to x's exponent; x and the result must be normal numbers."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        bits, fraction, _ = _LAYOUT[signature.return_type]
+        whole = builder.fptosi(arguments[1], ir.IntType(bits))
+        shifted = builder.shl(whole, ir.Constant(whole.type, fraction))
+        scaled = builder.add(builder.bitcast(arguments[0], whole.type), shifted)
+        return builder.bitcast(scaled, arguments[0].type)
+
+    return (x(x, n), generate) if x == n and x in _LAYOUT else None
+
+
+@_generated
+def not_less(typing_context: Any, values: Any, begin: Any, limit: Any) -> Any:
+    """Bit i is set where ``values[begin + i]`` is not below ``limit`` (or NaN), for MASKED values.
+
+    All of them must be there.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = make_array(signature.args[0])(context, builder, arguments[0])
+        kind = ir.VectorType(arguments[2].type, MASKED)
+        place = builder.gep(array.data, [arguments[1]])
+        pointer = builder.bitcast(place, kind.as_pointer())
+        some = builder.load(pointer, align=_LAYOUT[signature.args[2]][0] // 8)
+        nothing = ir.Constant(kind, ir.Undefined)
+        one = builder.insert_element(nothing, arguments[2], ir.Constant(_INDEX, 0))
+        lanes = ir.Constant(ir.VectorType(_INDEX, MASKED), [0] * MASKED)
+        limits = builder.shuffle_vector(one, nothing, lanes)
+        return builder.bitcast(builder.fcmp_unordered(">=", some, limits), ir.IntType(MASKED))
+
+    fits = isinstance(values, types.Array) and values.ndim == 1 and values.layout == "C"
+    if fits and values.dtype == limit and limit in _LAYOUT:
+        return types.int64(values, types.intp, limit), generate
+    return None
+
+
+@_generated
+def lowest_bit(typing_context: Any, mask: Any) -> Any:
+    """The place of the lowest bit that is set in a mask that is not 0."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return (types.int64(types.int64), generate) if mask == types.int64 else None
