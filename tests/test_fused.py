@@ -22,7 +22,7 @@ from hypothesis.extra import numpy as hnp
 
 import oracle
 from topperk import DCG, F1, NDCG, PDCG, TP, Dense, Ids, PlattCalibration, Utility
-from topperk._kernels import fused
+from topperk._kernels import scanning
 from topperk._kernels.exponential import fast_exp2_single
 from topperk._policies import PersonalPolicy
 from topperk._utility_tables import FIRST_ROWS
@@ -207,11 +207,11 @@ def test_no_kernel_inherits_the_permission_of_the_one_that_is_compiled_first(
 ) -> None:
     # A kernel compiled while another is would take over its fastmath, and lose NaN and precision.
     code = (
-        "import numpy as np; from topperk._kernels import fused, logistic\n"
+        "import numpy as np; from topperk._kernels import scanning, logistic\n"
         "x = np.random.default_rng(0).random(300).astype(np.float32)\n"
-        "fused.columns_of(x, np.empty(64, np.float32)); x[[7, 299]] = np.nan\n"
+        "scanning.columns_of(x, np.empty(64, np.float32)); x[[7, 299]] = np.nan\n"
         "found = np.empty(400, np.float32), np.empty(400, np.int32)\n"
-        "assert fused.gather(x, 0, np.float32(2.0), *found, 0) == 2\n"
+        "assert scanning.gather(x, 0, np.float32(2.0), *found, 0) == 2\n"
         "logistic.logistic_sums(np.linspace(-300.0, 300.0, 1000), 1.0, 0.0)\n"
         "from topperk._kernels.exponential import fast_exp\n"
         "assert abs(fast_exp(-300.3) / np.exp(-300.3) - 1.0) < 1e-14\n"
@@ -245,10 +245,10 @@ def test_at_least_k_items_reach_the_score_that_bounds_a_list(
     scores: npt.NDArray[np.float32], k: int
 ) -> None:
     columns = np.empty(64, dtype=np.float32)
-    fused.columns_of(scores, columns)
+    scanning.columns_of(scores, columns)
     padded = np.append(scores, np.full(-scores.size % 64, -np.inf, dtype=np.float32))
     assert np.array_equal(columns, padded.reshape(-1, 64).max(axis=0, initial=-np.inf))
-    reached = fused.score_reached_by(columns, k)
+    reached = scanning.score_reached_by(columns, k)
     lowest = np.finfo(np.float32).min
     assert reached == lowest or (scores >= reached).sum() >= k
 
@@ -259,17 +259,22 @@ def test_what_is_gathered_is_what_is_not_below_the_threshold(
 ) -> None:
     bad = data.draw(st.lists(st.integers(0, scores.size - 1), max_size=3)) if scores.size else []
     scores[bad] = np.nan
-    room = scores.size + fused.MASKED + before
+    room = scores.size + scanning.MASKED + before
     values, positions = np.zeros(room, np.float32), np.zeros(room, np.int32)
-    size = fused.gather(scores, 100, np.float32(threshold), values, positions, before)
+    size = scanning.gather(scores, 100, np.float32(threshold), values, positions, before)
     expected = np.flatnonzero(~(scores < np.float32(threshold)))
     assert np.array_equal(positions[before:size], 100 + expected)
     assert np.array_equal(values[before:size], scores[expected], equal_nan=True)
     # more than there is room for is said, and nothing is written beyond
-    few = fused.gather(
-        scores, 100, np.float32(threshold), values[: fused.MASKED], positions[: fused.MASKED], 0
+    few = scanning.gather(
+        scores,
+        100,
+        np.float32(threshold),
+        values[: scanning.MASKED],
+        positions[: scanning.MASKED],
+        0,
     )
-    assert few == expected.size if few <= fused.MASKED else few > fused.MASKED
+    assert few == expected.size if few <= scanning.MASKED else few > scanning.MASKED
 
 
 @given(some_scores, st.integers(0, 60))
@@ -277,7 +282,7 @@ def test_the_best_are_put_in_order(scores: npt.NDArray[np.float32], k: int) -> N
     scores = scores[scores > -np.inf]
     places = np.arange(scores.size, dtype=np.int32) * 2
     top, at = np.empty(k, np.float32), np.empty(k, np.int32)
-    n = fused.ordered(scores, places, np.empty(fused.COUNTED, np.int32), top, at)
+    n = scanning.ordered(scores, places, np.empty(scanning.COUNTED, np.int32), top, at)
     order = np.argsort(-scores.astype(np.float64), kind="stable")[:k]
     assert n == order.size
     assert np.array_equal(at[:n], places[order])

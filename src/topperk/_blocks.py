@@ -108,6 +108,62 @@ def _refuse(
         )
 
 
+def block_of(
+    source: ScoreSource,
+    users: IntArray,
+    alignment: Alignment,
+    seen: Sequence[Part],
+    *,
+    look: bool = True,
+) -> tuple[ScoreBlock, IntArray]:
+    """The candidates of ``users`` (source codes), and who these are in the reference.
+
+    What a user has in one of ``seen`` is minus infinity. NaN and plus infinity are errors; without
+    ``look`` the work looks for them itself (``check_usable``).
+    """
+    block = source.block(users)
+    check_shape(block, users, source.ids)
+    if look:
+        check_usable(block, source.ids)
+    rows = alignment.rows[block.users]
+    for part in seen:
+        bad = exclude(
+            block.scores,
+            block.offsets,
+            block.items,
+            rows,
+            part.offsets,
+            part.items,
+            alignment.items,
+        )
+        refuse_score_at(bad, block, source.ids)
+    return block, rows
+
+
+def over_users(
+    work: Callable[[IntArray], R],
+    users: IntArray,
+    size: int,
+    stage: str,
+    progress: Progress | None = None,
+) -> Iterator[R]:
+    """``work(some)`` over ``users``, ``size`` at a time and in their order.
+
+    Several threads work at once: see ``threads``.
+    """
+
+    def on_some(begin: int) -> tuple[R, int]:
+        some = users[begin : begin + size]
+        return work(some), begin + some.size
+
+    if progress is not None:
+        progress(stage, 0, users.size)
+    for result, done in in_order(on_some, range(0, users.size, size)):
+        yield result
+        if progress is not None:
+            progress(stage, done, users.size)
+
+
 def over_blocks(
     work: Callable[[ScoreBlock, IntArray], R],
     source: ScoreSource,
@@ -116,43 +172,14 @@ def over_blocks(
     seen: Sequence[Part],
     stage: str,
     progress: Progress | None = None,
-    *,
-    look: bool = True,
 ) -> Iterator[R]:
-    """``work(block, rows)`` over the candidates of ``users`` (source codes), in their order.
+    """``work(block, rows)`` over the candidates of ``users`` (source codes), in their order."""
 
-    ``rows`` are the block's users in the reference. What a user has in one of ``seen`` is minus
-    infinity. NaN and plus infinity are errors; without ``look`` the work looks for them itself
-    (``check_usable``). Blocks are worked on in several threads at once: see ``threads``.
-    """
-
-    def on_block(begin: int) -> tuple[R, int]:
-        asked = users[begin : begin + size]
-        block = source.block(asked)
-        check_shape(block, asked, source.ids)
-        if look:
-            check_usable(block, source.ids)
-        rows = alignment.rows[block.users]
-        for part in seen:
-            bad = exclude(
-                block.scores,
-                block.offsets,
-                block.items,
-                rows,
-                part.offsets,
-                part.items,
-                alignment.items,
-            )
-            refuse_score_at(bad, block, source.ids)
-        return work(block, rows), begin + asked.size
+    def on_some(some: IntArray) -> R:
+        return work(*block_of(source, some, alignment, seen))
 
     size = current().users_per_block(source.ids.n_items)
-    if progress is not None:
-        progress(stage, 0, users.size)
-    for result, done in in_order(on_block, range(0, users.size, size)):
-        yield result
-        if progress is not None:
-            progress(stage, done, users.size)
+    return over_users(on_some, users, size, stage, progress)
 
 
 def positions_in(

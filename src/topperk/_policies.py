@@ -72,6 +72,15 @@ class PersonalPolicy:
     method: Method
     paper_terms: int
 
+    @property
+    def in_single_precision(self) -> PlattCalibration | None:
+        """The calibration, where it and the method take scores in single precision as they are."""
+        calibration = self.calibration
+        exact = self.method == "exact" or not self.utility.counts_all_relevant
+        if isinstance(calibration, PlattCalibration) and calibration.scale == "logit" and exact:
+            return calibration
+        return None
+
     @cached_property
     def tables(self) -> UtilityTables:
         """The utility as arrays, made once."""
@@ -81,13 +90,8 @@ class PersonalPolicy:
         self, block: ScoreBlock, rows: IntArray, lists: Callable[[], Lists], ids: Ids
     ) -> Decision:
         """Calibrate, compute the curves, take the best."""
-        if (
-            isinstance(self.calibration, PlattCalibration)
-            and self.calibration.scale == "logit"
-            and block.scores.dtype == np.float32
-            and (self.method == "exact" or not self.utility.counts_all_relevant)
-        ):
-            return self._in_one_go(self.calibration, block, rows, ids)
+        if self.in_single_precision is not None and block.scores.dtype == np.float32:
+            return self._in_one_go(self.in_single_precision, block, rows, ids)
         top = lists()
         p = self.calibration.probabilities(block, rows)
         if not isinstance(self.calibration, PlattCalibration):
@@ -99,7 +103,7 @@ class PersonalPolicy:
         curves = self.tables.expected(
             p, block.offsets, ranked, top.lengths, self.method, self.paper_terms
         )
-        return self._decision(top, rows, curves, ranked)
+        return self.decision(top, rows, curves, ranked)
 
     def _in_one_go(
         self, calibration: PlattCalibration, block: ScoreBlock, rows: IntArray, ids: Ids
@@ -133,11 +137,12 @@ class PersonalPolicy:
                 check_usable(block, ids)
                 raise ScoreError("a score is NaN or plus infinity. Give finite scores.")
             n_rows = 2 * table.shape[0]
-        return self._decision(lists, rows, curves, ranked)
+        return self.decision(lists, rows, curves, ranked)
 
-    def _decision(
+    def decision(
         self, lists: Lists, rows: IntArray, curves: FloatArray, ranked: FloatArray
     ) -> Decision:
+        """The best length of each curve, and all that belongs to it."""
         k = np.empty(rows.size, dtype=np.int32)
         best_lengths(curves, self.min_k, self.max_k, lists.lengths, k)
         return Decision(lists, k, self.calibration.reasons(rows), curves, ranked)

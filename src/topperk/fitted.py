@@ -17,15 +17,16 @@ import numpy.typing as npt
 import polars as pl
 
 from topperk._arguments import check_progress, check_scores, listed_users
-from topperk._blocks import Alignment, OnMissing, align, over_blocks, positions_in
+from topperk._blocks import Alignment, OnMissing, align, block_of, over_users, positions_in
 from topperk._files import check_writable
 from topperk._frames import from_polars
 from topperk._kernels.arrays import AnyFloatArray, FloatArray, IntArray, OffsetArray
 from topperk._outcomes import Lists, top_of_block
 from topperk._parquet_stream import parquet_target, write_parquet_parts
-from topperk._policies import PersonalPolicy, Policy
+from topperk._policies import Decision, PersonalPolicy, Policy
 from topperk._score_checks import check_usable
 from topperk._settings import check_choice
+from topperk._tiles import Tiles
 from topperk._utility_tables import UtilityTables
 from topperk.calibration import Calibration
 from topperk.errors import IdError, ScoreError, SettingError
@@ -35,6 +36,7 @@ from topperk.online import Chosen, Desk
 from topperk.progress import Progress
 from topperk.reasons import Reason
 from topperk.scores import ScoreBlock, ScoreSource
+from topperk.threads import current
 from topperk.utility import Utility, check_utility
 
 __all__ = ["FittedK", "ListSizes", "Seen"]
@@ -311,12 +313,24 @@ class FittedK:
                     f"Choose among the {ids.n_users:,} users of the scores."
                 )
 
-        def decide(block: ScoreBlock, rows: IntArray) -> ListSizes:
-            looked_at = partial(_looked_at, block, self.max_k, ids)
-            decision = self.policy.decide(block, rows, looked_at, ids)
+        tiles = Tiles.of(self.policy, scores, alignment, self.seen)
+
+        def by_block(some: IntArray) -> tuple[Decision, IntArray]:
+            block, rows = block_of(scores, some, alignment, [self.seen], look=False)
+            lists = partial(_looked_at, block, self.max_k, ids)
+            decision = self.policy.decide(block, rows, lists, ids)
+            return decision, block.items_at(decision.lists.positions)
+
+        def decide(some: IntArray) -> ListSizes:
+            rows = alignment.rows[some]
+            if tiles is None:
+                decision, items = by_block(some)
+            else:
+                decision = tiles.decide(some, rows, lambda rest: by_block(rest)[0])
+                items = decision.lists.positions
             lengths = decision.lists.lengths
             if on_missing == "error" and (lengths == 0).any():
-                name = ids.users.name(int(block.users[np.argmin(lengths)]))
+                name = ids.users.name(int(some[np.argmin(lengths)]))
                 raise ScoreError(
                     f"user {name} has no candidate left: every scored item is known to the user or "
                     "minus infinity. Leave the user out, or pass on_missing='skip' for an empty "
@@ -324,7 +338,7 @@ class FittedK:
                 )
             return ListSizes(
                 ids=ids,
-                users=block.users,
+                users=some,
                 rows=rows,
                 k=decision.k,
                 expected_utility=decision.at_length(),
@@ -332,22 +346,16 @@ class FittedK:
                 reasons=np.where(
                     lengths == 0, np.uint8(Reason.NO_CANDIDATES.code), decision.reasons
                 ),
-                items=block.items_at(decision.lists.positions),
+                items=items,
                 scores=decision.lists.scores,
                 probabilities=decision.probabilities,
                 curves=decision.curves,
             )
 
-        yield from over_blocks(
-            decide,
-            scores,
-            chosen,
-            alignment,
-            [self.seen],
-            "choosing lengths",
-            progress,
-            look=False,
-        )
+        size = current().users_per_block(ids.n_items)
+        if tiles is not None:
+            size = current().users_per_tile(ids.n_items, tiles.bytes_per_user)
+        yield from over_users(decide, chosen, size, "choosing lengths", progress)
 
     def _frame(
         self,

@@ -153,12 +153,13 @@ class Factors:
         if item_biases is not None:
             others = float_array(item_biases, "item_biases", 1)
             match_rows(others.shape[0], ids.n_items, "item_biases", "items")
-        for name, value in {
+        arrays = {
             "user_vectors": users,
             "item_vectors": items,
             "user_biases": own,
             "item_biases": others,
-        }.items():
+        }
+        for name, value in arrays.items():
             if value is not None and not np.isfinite(value).all():
                 row = int(np.argwhere(~np.isfinite(value))[0][0])
                 index = ids.users if name.startswith("user") else ids.items
@@ -167,15 +168,10 @@ class Factors:
                     "Train the model again, or leave that row out of the vectors and the ids."
                 )
         dtype = np.result_type(users, items)
-        checked: dict[str, object] = {
-            "user_vectors": users.astype(dtype, copy=False),
-            "item_vectors": items.astype(dtype, copy=False),
-            "user_biases": None if own is None else own.astype(dtype, copy=False),
-            "item_biases": None if others is None else others.astype(dtype, copy=False),
-            "ids": ids,
-        }
-        for name, content in checked.items():
-            object.__setattr__(self, name, content)
+        for name, value in arrays.items():
+            checked = None if value is None else value.astype(dtype, copy=False)
+            object.__setattr__(self, name, checked)
+        object.__setattr__(self, "ids", ids)
 
     def __repr__(self) -> str:
         """The sizes."""
@@ -188,14 +184,20 @@ class Factors:
 
     def block(self, users: IntArray) -> ScoreBlock:
         """The scores of the users with these codes, in this order."""
+        rows = np.empty((users.size, self.ids.n_items), dtype=self.item_vectors.dtype)
+        self.tile(users, 0, rows)
+        return ScoreBlock.of_rows(users, rows)
+
+    def tile(self, users: IntArray, begin: int, out: AnyFloatArray) -> None:
+        """Write these users' scores into ``out``: a row each, for the items from ``begin`` on."""
+        end = begin + out.shape[1]
         # What overflows becomes infinite or NaN, and is refused with the names of its pair.
         with np.errstate(over="ignore", invalid="ignore"):
-            rows = self.user_vectors[users] @ self.item_vectors.T
+            np.matmul(self.user_vectors[users], self.item_vectors[begin:end].T, out=out)
             if self.item_biases is not None:
-                rows += self.item_biases
+                out += self.item_biases[begin:end]
             if self.user_biases is not None:
-                rows += self.user_biases[users, None]
-        return ScoreBlock.of_rows(users, rows)
+                out += self.user_biases[users, None]
 
     def save(self, path: str | Path) -> None:
         """Write vectors, biases and ids to one ``.npz`` file that ``load_scores`` reads."""
@@ -207,10 +209,8 @@ class Factors:
             "item_ids": plain_ids(self.ids.items, "item ids"),
             "frame_kind": np.array(self.ids.frame_kind),
         }
-        if self.user_biases is not None:
-            arrays["user_biases"] = self.user_biases
-        if self.item_biases is not None:
-            arrays["item_biases"] = self.item_biases
+        biases = {"user_biases": self.user_biases, "item_biases": self.item_biases}
+        arrays |= {name: value for name, value in biases.items() if value is not None}
         write_npz(Path(path), arrays)
 
 

@@ -12,12 +12,19 @@ Memory beyond the scores' own, for a block of B users and n items in ``n_jobs`` 
 ``bytes_per_pair`` 4 for scores in single precision, 24 at most otherwise. B is what
 ``memory_limit`` allows; without a limit a block has ``BLOCK_PAIRS`` pairs, or ``LEAST_USERS`` users
 where that is more (of a large catalogue), as matrix products of fewer are slow.
+
+Lists from factors in single precision need no block of all scores (``topperk._tiles``). They take
+
+    n_jobs * (B * (18,000 + 64 * max_k) + 40 * n)
+
+at most, and B is ``TILED_USERS`` or more.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -44,6 +51,10 @@ LEAST_USERS = 256
 MOST_PAIRS = 32_000_000
 BYTES_PER_PAIR = 24
 SCRATCH_PER_ITEM = 40
+# Where scores come in tiles, a product is as fast as it gets from so many users on; of a small
+# catalogue more are taken, as a block has costs of its own.
+TILED_USERS = 256
+MOST_TILED_USERS = 1024
 
 
 @dataclass(frozen=True)
@@ -66,6 +77,15 @@ class Resources:
             return max(1, BLOCK_PAIRS // n_items, min(LEAST_USERS, most))
         left = self.memory_limit / (self.threads * n_items) - SCRATCH_PER_ITEM
         return max(1, int(left / BYTES_PER_PAIR))
+
+    def users_per_tile(self, n_items: int, bytes_per_user: int) -> int:
+        """How many users make a block whose scores come in tiles."""
+        n_items = max(1, n_items)
+        most = max(TILED_USERS, min(MOST_TILED_USERS, BLOCK_PAIRS // n_items))
+        if self.memory_limit is None:
+            return most
+        left = self.memory_limit / self.threads - SCRATCH_PER_ITEM * n_items
+        return max(1, min(most, int(left / bytes_per_user)))
 
 
 AS_IT_COMES = Resources()
@@ -138,13 +158,19 @@ class _OneThreadForBlas:
         self.lock = Lock()
         self.running = 0
         self.limits: Any = None
+        self.libraries: Any = None
+        self.modules = -1
 
     def __enter__(self) -> None:
-        from threadpoolctl import threadpool_limits
+        from threadpoolctl import ThreadpoolController
 
         with self.lock:
             if self.running == 0:
-                self.limits = threadpool_limits(1, user_api="blas")
+                # Looking for what is loaded takes milliseconds. A BLAS comes with some module.
+                if self.modules != len(sys.modules):
+                    self.libraries = ThreadpoolController()
+                    self.modules = len(sys.modules)
+                self.limits = self.libraries.limit(limits=1, user_api="blas")
             self.running += 1
 
     def __exit__(self, *_: object) -> None:

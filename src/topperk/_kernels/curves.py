@@ -73,7 +73,11 @@ def _walk(
     1 - p; then room for the distributions without each rank at four counts m. Four are taken
     together because the running sum over ranks has to wait for itself.
     """
-    scale, ratio, weight = part_of(lanes[0], begin, end), part_of(lanes[1], begin, end), part_of(lanes[2], begin, end)
+    scale, ratio, weight = (
+        part_of(lanes[0], begin, end),
+        part_of(lanes[1], begin, end),
+        part_of(lanes[2], begin, end),
+    )
     one, two = part_of(lanes[3], begin, end), part_of(lanes[4], begin, end)
     three, four = part_of(lanes[5], begin, end), part_of(lanes[6], begin, end)
     four[:] = 0.0
@@ -93,7 +97,12 @@ def _walk(
             c3, m3 = pmf[at + 2 * step], at + 2 * step + above
         if j + 3 < steps:
             c4, m4 = pmf[at + 3 * step], at + 3 * step + above
-        row1, row2, row3, row4 = row_of(table, m1), row_of(table, m2), row_of(table, m3), row_of(table, m4)
+        row1, row2, row3, row4 = (
+            row_of(table, m1),
+            row_of(table, m2),
+            row_of(table, m3),
+            row_of(table, m4),
+        )
         for r in range(one.size):
             one[r] = c1 * scale[r] - ratio[r] * four[r]
             two[r] = c2 * scale[r] - ratio[r] * one[r]

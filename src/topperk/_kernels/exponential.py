@@ -43,8 +43,7 @@ def fast_exp(x: float) -> float:
 
 @inlined_kernel
 def fast_exp2_single(t: np.float32) -> np.float32:
-    """2**t in float32 for t up to 127: relative error below 4e-7; 2**-125 below that, and for NaN.
-    """
+    """2**t in float32 for t from -125 to 127, and 2**-125 below (and of NaN); error below 4e-7."""
     t = where_less(LEAST, t, t, LEAST)
     n = nearest_of(t)
     r = t - n

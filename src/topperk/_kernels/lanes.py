@@ -90,7 +90,7 @@ def two_to(typing_context: Any, n: Any) -> Any:
 
 @_generated
 def scaled_by_two_to(typing_context: Any, x: Any, n: Any) -> Any:
-    """x 2**n for a whole n, added to x's exponent; x and the result must be normal numbers."""
+    """Multiply x by 2**n for a whole n; both x and the result must be normal numbers."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         bits, fraction, _ = _LAYOUT[signature.return_type]

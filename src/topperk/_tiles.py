@@ -1,0 +1,127 @@
+"""Personal lists of users whose scores are a matrix product, a few thousand items at a time.
+
+A large catalogue's scores are more than a processor keeps near itself: written out for a block of
+users and read again, they take as long as the product. So the product is computed for ``TILE``
+items of a block of users, scanned while it is near (``_kernels.fused``), and forgotten. What is
+kept of a user is a few sums and the scores that may still matter, of which there is room for
+``ROOM`` and some. Whoever needs more, or is not served by single precision, is done by the block
+as with any other source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from topperk._blocks import Alignment, Part
+from topperk._kernels.arrays import FloatArray, IntArray, OffsetArray
+from topperk._kernels.fused import conclude_users, scan_tile
+from topperk._kernels.lanes import MASKED
+from topperk._kernels.scanning import LANE_SUMS, LEAST
+from topperk._outcomes import Lists
+from topperk._policies import Decision, PersonalPolicy, Policy
+from topperk._utility_tables import FIRST_ROWS
+from topperk.calibration import ODDS_CAP, PlattCalibration
+from topperk.scores import Factors, ScoreSource
+
+# Measured by benchmarks/bench_lists.py: a product of 256 users with 2,048 items is as fast as with
+# all items, and its 2 MB are still near when they are scanned.
+TILE = 2048
+ROOM = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What each of the reference's users has seen, in the codes of a source, ascending."""
+
+    offsets: OffsetArray
+    items: IntArray
+
+    @staticmethod
+    def to(alignment: Alignment, part: Part) -> Known:
+        """The items of ``part`` that the source has."""
+        codes = alignment.items
+        if np.array_equal(codes, np.arange(codes.size, dtype=codes.dtype)):
+            return Known(part.offsets, part.items)
+        n = part.offsets.size - 1
+        owner = np.repeat(np.arange(n), np.diff(part.offsets))
+        items = codes[part.items]
+        owner, items = owner[items >= 0], items[items >= 0]
+        if not (np.diff(codes[codes >= 0]) > 0).all():
+            items = items[np.lexsort((items, owner))]
+        offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=n))])
+        return Known(offsets.astype(np.int64), np.ascontiguousarray(items))
+
+
+@dataclass(frozen=True, eq=False)
+class Tiles:
+    """One model's lists for one source of factors in single precision."""
+
+    policy: PersonalPolicy
+    calibration: PlattCalibration
+    source: Factors
+    known: Known
+
+    @staticmethod
+    def of(policy: Policy, source: ScoreSource, alignment: Alignment, seen: Part) -> Tiles | None:
+        """None where lists are not to be made in this way."""
+        if isinstance(policy, PersonalPolicy) and isinstance(source, Factors):
+            calibration = policy.in_single_precision
+            if calibration is not None and source.item_vectors.dtype == np.float32:
+                return Tiles(policy, calibration, source, Known.to(alignment, seen))
+        return None
+
+    @property
+    def bytes_per_user(self) -> int:
+        """The memory that a block takes for each of its users, and a little more."""
+        return 4 * TILE + 8 * (ROOM + MASKED) + 64 * (self.policy.max_k + 16)
+
+    def decide(
+        self, users: IntArray, rows: IntArray, by_block: Callable[[IntArray], Decision]
+    ) -> Decision:
+        """Lists, curves and lengths; ``by_block`` decides for those who can not be done here."""
+        lists, ranked, curves = self._lists(users, rows)
+        rest = np.flatnonzero(lists.lengths < 0)
+        if rest.size:
+            others = by_block(users[rest])
+            lists.scores[rest] = others.lists.scores
+            lists.positions[rest] = others.lists.positions
+            lists.lengths[rest] = others.lists.lengths
+            ranked[rest], curves[rest] = others.probabilities, others.curves
+        return self.policy.decision(lists, rows, curves, ranked)
+
+    def _lists(self, users: IntArray, rows: IntArray) -> tuple[Lists, FloatArray, FloatArray]:
+        """Lists, their probabilities and curves; the length -1 where they could not be made."""
+        policy, known = self.policy, self.known
+        n, max_k, n_items = users.size, policy.max_k, self.source.ids.n_items
+        room = min(ROOM + 2 * max_k, n_items) + MASKED
+        near_scores = np.empty((n, room), dtype=np.float32)
+        near = np.empty((n, room), dtype=np.int32)
+        heads = np.empty(n, dtype=np.float32)
+        thresholds = np.full(n, LEAST)
+        sizes = np.zeros(n, dtype=np.int32)
+        sums = np.zeros((n, LANE_SUMS + 1))
+        seen_at = np.where(rows >= 0, known.offsets[rows], 0)
+        seen_ends = np.where(rows >= 0, known.offsets[rows + 1], 0)
+        slope, intercept, ratio, odds = self.calibration.parameters_of(rows)
+        whole = not policy.utility.counts_all_relevant
+        tile = np.empty(n * min(TILE, n_items), dtype=np.float32)
+        for begin in range(0, n_items, TILE):
+            width = min(TILE, n_items - begin)
+            scores = tile[: n * width].reshape(n, width)
+            self.source.tile(users, begin, scores)
+            scan_tile(
+                scores, begin, seen_ends, known.items, seen_at, slope, intercept, ratio, odds,
+                whole, max_k, heads, thresholds, sizes, near_scores, near, sums,
+            )  # fmt: skip
+        lists = Lists.room(n, max_k, np.float32)
+        ranked, curves = np.empty((n, max_k)), np.empty((n, max_k + 1))
+        tables = policy.tables
+        conclude_users(
+            n_items, slope, intercept, ratio, odds, ODDS_CAP, tables.discount, tables.penalty,
+            tables.table(2 if whole else FIRST_ROWS), whole, heads, sizes, near_scores, near, sums,
+            lists.scores, lists.positions, lists.lengths, ranked, curves,
+        )  # fmt: skip
+        return lists, ranked, curves
