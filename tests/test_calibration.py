@@ -263,8 +263,9 @@ def test_float32_scores_are_calibrated_like_the_same_numbers_in_float64(
     single = Dense(source.matrix.astype(np.float32), world.ids)
     double = Dense(single.matrix.astype(np.float64), world.ids)
     one, other = calibrator.fit(single, world.split), calibrator.fit(double, world.split)
-    np.testing.assert_array_equal(
-        probabilities_of_all(one, single), probabilities_of_all(other, double)
+    # the first steps take sums in the order of lanes, which differs with the type of the scores
+    np.testing.assert_allclose(
+        probabilities_of_all(one, single), probabilities_of_all(other, double), rtol=1e-8
     )
 
 
@@ -381,14 +382,16 @@ def test_a_start_from_a_sample_of_users_leads_to_the_same_pooled_fit(
     world: World, source: Dense, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = GlobalPlatt().fit(source, world.split)
-    monkeypatch.setattr(_platt, "SAMPLED_BEYOND", 0)
-    for users in (1, 7, 10_000):
-        monkeypatch.setattr(_platt, "SAMPLED_USERS", users)
+    n_pairs = world.ids.n_users * world.ids.n_items
+    taken = []
+    for beyond in (n_pairs // 100, n_pairs // 7, n_pairs // 2):
+        monkeypatch.setattr(_platt, "SAMPLED_BEYOND", beyond)
         started = GlobalPlatt().fit(source, world.split)
-        assert started.population == pytest.approx(whole.population, rel=1e-9)
+        assert started.population == pytest.approx(whole.population, rel=1e-7)
         assert started.convergence.pooled_converged
-        if users == 10_000:  # everybody: the start is the end
-            assert started.convergence.pooled_steps == 1
+        taken.append(started.convergence.pooled_steps)
+    # a start from half of the users saves steps that need them all
+    assert taken[-1] < whole.convergence.pooled_steps
 
 
 def test_the_priors_rounds_are_counted(world: World, source: Dense) -> None:

@@ -212,7 +212,7 @@ def test_no_kernel_inherits_the_permission_of_the_one_that_is_compiled_first(
         "scanning.columns_of(x, np.empty(64, np.float32)); x[[7, 299]] = np.nan\n"
         "found = np.empty(400, np.float32), np.empty(400, np.int32)\n"
         "assert scanning.gather(x, 0, np.float32(2.0), *found, 0) == 2\n"
-        "logistic.logistic_sums(np.linspace(-300.0, 300.0, 1000), 1.0, 0.0)\n"
+        "logistic.sums_double(np.linspace(-300.0, 300.0, 1000), 0.0, 1.0, 1.0, 0.0)\n"
         "from topperk._kernels.exponential import fast_exp\n"
         "assert abs(fast_exp(-300.3) / np.exp(-300.3) - 1.0) < 1e-14\n"
     )

@@ -9,10 +9,11 @@ theta = (a, b), with a Gaussian prior of mean m and precision P (``P = diag(1/C,
 scikit-learn's ridge of strength C on the slope). Sums over negatives are sums over everything
 minus sums over the few positives, so no array of labels is read.
 
-Newton's method with halved steps. Inside, scores are centred and scaled per user, positives as all
-others and before they are summed, so that a large common offset costs no precision. One pass per
-step: an exponential, a division, and a few multiply-adds per candidate; log(1 + exp) is gathered
-as a product and takes one logarithm for ``CHUNK`` candidates.
+Newton's method, from where the two classes' means put the logits were they normal. The first steps
+take their sums in single precision (``logistic_sums``) and end where these tell no more; the last
+ones in double precision, with halved steps wherever the objective does not fall. Inside, scores are
+centred and scaled per user, positives as all others and before they are summed, so that a large
+common offset costs no precision.
 """
 
 from __future__ import annotations
@@ -22,16 +23,26 @@ import math
 import numpy as np
 
 from topperk._kernels.arrays import AnyFloatArray, FloatArray, IntArray, OffsetArray
-from topperk._kernels.compiling import kernel, lane_kernel
-from topperk._kernels.exponential import fast_exp
-from topperk._kernels.lanes import larger, where_less
+from topperk._kernels.compiling import kernel
+from topperk._kernels.logistic_sums import (
+    centre_and_scale,
+    compacted,
+    spread_of,
+    sums_double,
+    sums_single,
+)
 from topperk._kernels.ranking import longest_of
+from topperk._kernels.views import part_of, row_of
 
-CHUNK = 512
 MAX_STEPS = 60
-# A last step below this, relative to 1 + |theta|, ends the iteration (convergence is quadratic, so
-# the parameters are then at rounding).
-SMALL_STEP = 1e-9
+# Steps in single precision, of which the last is below ROUGH_STEP or the sums' rounding.
+MAX_ROUGH_STEPS = 12
+ROUGH_STEP = 1e-4
+# A step below this, relative to 1 + |theta|, is the last (convergence is quadratic, so the
+# parameters are then at rounding).
+SMALL_STEP = 1e-8
+# No step moves a typical logit by more: beyond, an objective is no longer near its quadratic.
+FARTHEST_STEP = 8.0
 
 FITTED = 0
 NO_POSITIVE = 1
@@ -40,116 +51,98 @@ NOT_CONVERGED = 3
 
 
 @kernel
-def gather(
-    scores: AnyFloatArray,
-    positions: IntArray,
-    centre: float,
-    scale: float,
-    x: FloatArray,
-    hits: FloatArray,
-) -> tuple[int, int]:
-    """Copy the candidates (scores above minus infinity) to ``x``, as (s - centre) / scale.
-
-    Those at ``positions`` (the positives) go to ``hits`` as well. Returns how many of both.
-    """
+def positives_of(scores: AnyFloatArray, positions: IntArray, hits: AnyFloatArray) -> int:
+    """Copy the scores at ``positions`` to ``hits``, but for those of no candidate; return how many."""
     n = 0
-    for i in range(scores.size):
-        if scores[i] > -np.inf:
-            x[n] = (scores[i] - centre) / scale
-            n += 1
-    n_positive = 0
     for j in range(positions.size):
         s = scores[positions[j]]
         if s > -np.inf:
-            hits[n_positive] = (s - centre) / scale
-            n_positive += 1
-    return n, n_positive
+            hits[n] = s
+            n += 1
+    return n
 
 
 @kernel
-def centre_and_scale(x: FloatArray) -> tuple[float, float]:
-    """Mean and standard deviation, the latter 1 where all values are equal to rounding."""
-    centre = 0.0
-    for i in range(x.size):
-        centre += x[i]
-    centre /= x.size
-    scale = 0.0
-    largest = 0.0
-    for i in range(x.size):
-        scale += (x[i] - centre) ** 2
-        largest = max(largest, abs(x[i]))
-    scale = math.sqrt(scale / x.size)
-    if not scale > 1e-12 * largest:
-        scale = 1.0
-    return centre, scale
-
-
-@lane_kernel
-def logistic_sums(
-    x: FloatArray, a: float, b: float
-) -> tuple[float, float, float, float, float, float]:
-    """Sums over x of log(1 + e^z), p, p x, w, w x, w x^2, where z = a x + b and w = p (1 - p)."""
-    log_sum = 0.0
-    p_sum = 0.0
-    px_sum = 0.0
-    w_sum = 0.0
-    wx_sum = 0.0
-    wxx_sum = 0.0
-    for begin in range(0, x.size, CHUNK):
-        part = x[begin : begin + CHUNK]
-        product = 1.0
-        for i in range(part.size):
-            v = part[i]
-            z = a * v + b
-            positive = larger(z, 0.0)
-            e = fast_exp(z - 2.0 * positive)
-            big = 1.0 / (1.0 + e)
-            small = e * big
-            p = where_less(0.0, z, big, small)
-            w = big * small
-            product *= 1.0 + e
-            log_sum += positive
-            p_sum += p
-            px_sum += p * v
-            w_sum += w
-            wx_sum += w * v
-            wxx_sum += w * v * v
-        log_sum += math.log(product)
-    return log_sum, p_sum, px_sum, w_sum, wx_sum, wxx_sum
+def newton_step(
+    g_a: float, g_b: float, h_aa: float, h_ab: float, h_bb: float
+) -> tuple[float, float, float]:
+    """Newton's direction, and its larger part."""
+    determinant = h_aa * h_bb - h_ab * h_ab
+    if determinant > 1e-14 * h_aa * h_bb:
+        d_a = (h_bb * g_a - h_ab * g_b) / determinant
+        d_b = (h_aa * g_b - h_ab * g_a) / determinant
+    else:
+        # flat in some direction: constant scores, or probabilities all at 0 or 1
+        d_a = g_a / (h_aa + 1e-12)
+        d_b = g_b / (h_bb + 1e-12)
+    return d_a, d_b, max(abs(d_a), abs(d_b))
 
 
 @kernel
 def newton(
-    x: FloatArray,
-    hits: FloatArray,
+    x: AnyFloatArray,
+    hits: AnyFloatArray,
+    origin: float,
+    unit: float,
     prior: FloatArray,
-    start: FloatArray,
+    start_a: float,
+    start_b: float,
     covariance: FloatArray,
 ) -> tuple[float, float, int, int]:
     """Fit (a, b) to the candidates ``x``, positive those that are ``hits`` too.
 
-    Returns (a, b, outcome, steps). ``prior``: (m_a, m_b, P_aa, P_ab, P_bb); ``start``: (a, b) to
-    begin from; ``covariance`` gets the inverse Hessian (aa, ab, bb). All in the units that x
-    comes in; x itself is overwritten.
+    Returns (a, b, outcome, steps). ``prior``: (m_a, m_b, P_aa, P_ab, P_bb); ``start_a``,
+    ``start_b``: where to begin, NaN for a guess; ``covariance`` gets the inverse Hessian (aa, ab,
+    bb). All in units of (x - origin) / unit.
     """
     centre, scale = centre_and_scale(x)
-    for i in range(x.size):
-        x[i] = (x[i] - centre) / scale
-    # y = (x - centre) / scale; theta_y = (a * scale, b + a * centre)
+    # y = (x - centre) / scale; theta_y = (a * ratio, b + a * shift_up)
     n_positive = hits.size
     sum_positive = 0.0
     for j in range(n_positive):
         sum_positive += (hits[j] - centre) / scale
-    m_a = prior[0] * scale
-    m_b = prior[1] + prior[0] * centre
-    shift = centre / scale
-    p_aa = prior[2] / scale**2 - 2.0 * prior[3] * shift / scale + prior[4] * shift**2
-    p_ab = prior[3] / scale - prior[4] * shift
+    ratio = scale / unit
+    up = (centre - origin) / unit
+    m_a = prior[0] * ratio
+    m_b = prior[1] + prior[0] * up
+    shift = up / ratio
+    p_aa = prior[2] / ratio**2 - 2.0 * prior[3] * shift / ratio + prior[4] * shift**2
+    p_ab = prior[3] / ratio - prior[4] * shift
     p_bb = prior[4]
-    a = start[0] * scale
-    b = start[1] + start[0] * centre
+    if np.isnan(start_a):
+        # Two normal classes of variance 1; few positives and the prior draw the slope in.
+        mean = sum_positive / n_positive
+        a = sum_positive / (n_positive + 1.0 + p_aa)
+        b = math.log(n_positive / (x.size - n_positive)) - 0.5 * a * mean
+    else:
+        a = start_a * ratio
+        b = start_b + start_a * up
 
-    log_sum, p_sum, px_sum, h_bb, h_ab, h_aa = logistic_sums(x, a, b)
+    steps = 0
+    before = np.inf
+    guess_a, guess_b = a, b
+    while steps < MAX_ROUGH_STEPS:
+        steps += 1
+        p_sum, py_sum, h_bb, h_ab, h_aa = sums_single(x, centre, scale, a, b)
+        d_a, d_b, reach = newton_step(
+            py_sum - sum_positive + p_aa * (a - m_a) + p_ab * (b - m_b),
+            p_sum - n_positive + p_ab * (a - m_a) + p_bb * (b - m_b),
+            h_aa + p_aa,
+            h_ab + p_ab,
+            h_bb + p_bb,
+        )
+        if not reach < 2.0 * before:  # it does not settle: a case for halved steps
+            a, b = guess_a, guess_b
+            break
+        step = 1.0 if reach <= FARTHEST_STEP else FARTHEST_STEP / reach
+        a -= step * d_a
+        b -= step * d_b
+        size = 1.0 + max(abs(a), abs(b))
+        if reach <= ROUGH_STEP * size:
+            break
+        before = reach
+
+    log_sum, p_sum, py_sum, h_bb, h_ab, h_aa = sums_double(x, centre, scale, a, b)
     value = (
         log_sum
         - a * sum_positive
@@ -158,32 +151,23 @@ def newton(
         + p_ab * (a - m_a) * (b - m_b)
     )
     outcome = NOT_CONVERGED
-    steps = 0
     while steps < MAX_STEPS:
         steps += 1
-        g_a = px_sum - sum_positive + p_aa * (a - m_a) + p_ab * (b - m_b)
+        g_a = py_sum - sum_positive + p_aa * (a - m_a) + p_ab * (b - m_b)
         g_b = p_sum - n_positive + p_ab * (a - m_a) + p_bb * (b - m_b)
-        h_aa += p_aa
-        h_ab += p_ab
-        h_bb += p_bb
-        determinant = h_aa * h_bb - h_ab * h_ab
-        if determinant > 1e-14 * h_aa * h_bb:
-            d_a = (h_bb * g_a - h_ab * g_b) / determinant
-            d_b = (h_aa * g_b - h_ab * g_a) / determinant
-        else:
-            # flat in some direction: constant scores, or probabilities all at 0 or 1
-            d_a = g_a / (h_aa + 1e-12)
-            d_b = g_b / (h_bb + 1e-12)
-        # a step that moves a typical logit by more than 8 is no longer a quadratic's business
-        reach = max(abs(d_a), abs(d_b))
-        step = 1.0 if reach <= 8.0 else 8.0 / reach
+        d_a, d_b, reach = newton_step(g_a, g_b, h_aa + p_aa, h_ab + p_ab, h_bb + p_bb)
+        if reach <= SMALL_STEP * (1.0 + max(abs(a), abs(b))):
+            a -= d_a
+            b -= d_b
+            outcome = FITTED
+            break
+        step = 1.0 if reach <= FARTHEST_STEP else FARTHEST_STEP / reach
         slope = step * (g_a * d_a + g_b * d_b)
-        done = reach <= SMALL_STEP * (1.0 + max(abs(a), abs(b)))
         improved = False
         for _ in range(40):
             new_a = a - step * d_a
             new_b = b - step * d_b
-            log_sum, p_sum, px_sum, h_bb, h_ab, h_aa = logistic_sums(x, new_a, new_b)
+            log_sum, p_sum, py_sum, h_bb, h_ab, h_aa = sums_double(x, centre, scale, new_a, new_b)
             new_value = (
                 log_sum
                 - new_a * sum_positive
@@ -193,7 +177,7 @@ def newton(
             )
             # the value is a difference: its rounding follows the terms, not what is left of them
             rounding = 1e-15 * (log_sum + abs(new_a * sum_positive) + abs(new_b * n_positive))
-            if done or new_value <= value - 1e-4 * slope + rounding + 1e-13 * abs(value):
+            if new_value <= value - 1e-4 * slope + rounding + 1e-13 * abs(value):
                 improved = True
                 break
             step *= 0.5
@@ -203,9 +187,6 @@ def newton(
         a = new_a
         b = new_b
         value = new_value
-        if done:
-            outcome = FITTED
-            break
     h_aa += p_aa
     h_ab += p_ab
     h_bb += p_bb
@@ -214,13 +195,13 @@ def newton(
         v_aa = h_bb / determinant
         v_ab = -h_ab / determinant
         v_bb = h_aa / determinant
-        # back to the units of x: theta = (A / scale, B - A centre / scale)
-        covariance[0] = v_aa / scale**2
-        covariance[1] = v_ab / scale - shift * v_aa / scale
+        # back to the units asked for: theta = (A / ratio, B - A shift)
+        covariance[0] = v_aa / ratio**2
+        covariance[1] = v_ab / ratio - shift * v_aa / ratio
         covariance[2] = v_bb - 2.0 * shift * v_ab + shift**2 * v_aa
     else:
         covariance[:] = np.nan
-    return a / scale, b - a * shift, outcome, steps
+    return a / ratio, b - a * shift, outcome, steps
 
 
 @kernel
@@ -242,19 +223,19 @@ def fit_users(
 
     ``positives`` are positions within the user's own scores. Prior, start, parameters and
     covariances are in units of (s - centre) / scale. ``start[u]`` is where user u begins, or NaN
-    for (0, logit of the share of positives). Users without a positive or without a negative
-    candidate get an outcome and no parameters (NaN).
+    for a guess of the user's own. Users without a positive or without a negative candidate get an
+    outcome and no parameters (NaN).
     """
     longest = longest_of(offsets)
-    buffer = np.empty(longest)
-    hits = np.empty(longest)
-    begin = np.empty(2)
+    buffer = np.empty(longest, dtype=scores.dtype)
+    room = np.empty(longest, dtype=scores.dtype)
     for u in range(offsets.size - 1):
-        own = scores[offsets[u] : offsets[u + 1]]
-        own_positives = positives[positive_offsets[u] : positive_offsets[u + 1]]
-        n, n_positive = gather(own, own_positives, centre, scale, buffer, hits)
-        parameters[u, :] = np.nan
-        covariances[u, :] = np.nan
+        own = part_of(scores, offsets[u], offsets[u + 1])
+        places = part_of(positives, positive_offsets[u], positive_offsets[u + 1])
+        n = compacted(own, buffer)
+        n_positive = positives_of(own, places, room)
+        parameters[u, 0] = parameters[u, 1] = np.nan
+        covariances[u, 0] = covariances[u, 1] = covariances[u, 2] = np.nan
         steps[u] = 0
         if n_positive == 0:
             outcomes[u] = NO_POSITIVE
@@ -262,15 +243,16 @@ def fit_users(
         if n_positive == n:
             outcomes[u] = NO_NEGATIVE
             continue
-        begin[:] = start[u]
-        if np.isnan(begin[0]):
-            begin[0] = 0.0
-            begin[1] = math.log(n_positive / (n - n_positive))
-        a, b, outcomes[u], steps[u] = newton(
-            buffer[:n], hits[:n_positive], prior, begin, covariances[u]
+        parameters[u, 0], parameters[u, 1], outcomes[u], steps[u] = newton(
+            part_of(buffer, 0, n),
+            part_of(room, 0, n_positive),
+            centre,
+            scale,
+            prior,
+            start[u, 0],
+            start[u, 1],
+            row_of(covariances, u),
         )
-        parameters[u, 0] = a
-        parameters[u, 1] = b
 
 
 @kernel
@@ -285,25 +267,26 @@ def pooled_sums(
     b: float,
     sums: FloatArray,
 ) -> None:
-    """Each user's part of the sums of the pooled regression, in units (s - centre) / scale.
+    """Each user's part of the sums of the pooled regression, in units y = (s - centre) / scale.
 
-    ``sums[u]``: log(1 + e^z), p, p x, w, w x, w x^2 over all candidates; then over the positives
-    how many and the sum of x.
+    ``sums[u]``: log(1 + e^z), p, p y, w, w y, w y^2 over all candidates; then over the positives
+    how many and the sum of y.
     """
     longest = longest_of(offsets)
-    x = np.empty(longest)
-    hits = np.empty(longest)
+    x = np.empty(longest, dtype=scores.dtype)
+    hits = np.empty(longest, dtype=scores.dtype)
     for u in range(offsets.size - 1):
-        own = scores[offsets[u] : offsets[u + 1]]
-        own_positives = positives[positive_offsets[u] : positive_offsets[u + 1]]
-        n, n_positive = gather(own, own_positives, centre, scale, x, hits)
-        log_sum, p_sum, px_sum, w_sum, wx_sum, wxx_sum = logistic_sums(x[:n], a, b)
-        sums[u, 0], sums[u, 1], sums[u, 2] = log_sum, p_sum, px_sum
-        sums[u, 3], sums[u, 4], sums[u, 5] = w_sum, wx_sum, wxx_sum
+        own = part_of(scores, offsets[u], offsets[u + 1])
+        places = part_of(positives, positive_offsets[u], positive_offsets[u + 1])
+        n = compacted(own, x)
+        n_positive = positives_of(own, places, hits)
+        log_sum, p, py, w, wy, wyy = sums_double(part_of(x, 0, n), centre, scale, a, b)
+        sums[u, 0], sums[u, 1], sums[u, 2] = log_sum, p, py
+        sums[u, 3], sums[u, 4], sums[u, 5] = w, wy, wyy
         sums[u, 6] = n_positive
         sums[u, 7] = 0.0
         for j in range(n_positive):
-            sums[u, 7] += hits[j]
+            sums[u, 7] += (hits[j] - centre) / scale
 
 
 @kernel
@@ -317,28 +300,15 @@ def add_rows(rows: FloatArray, totals: FloatArray) -> None:
 @kernel
 def moments(scores: AnyFloatArray, offsets: OffsetArray, out: FloatArray) -> None:
     """Each user's count of candidates, their mean, squared deviations, least and greatest."""
+    x = np.empty(longest_of(offsets), dtype=scores.dtype)
     for u in range(offsets.size - 1):
-        own = scores[offsets[u] : offsets[u + 1]]
-        count, total = 0, 0.0
-        least, greatest = np.inf, -np.inf
-        for i in range(own.size):
-            if own[i] > -np.inf:
-                count += 1
-                total += own[i]
-                least = min(least, own[i])
-                greatest = max(greatest, own[i])
-        mean = total / count if count else 0.0
-        squares = 0.0
-        for i in range(own.size):
-            if own[i] > -np.inf:
-                squares += (own[i] - mean) ** 2
-        out[u, 0], out[u, 1], out[u, 2], out[u, 3], out[u, 4] = (
-            count,
-            mean,
-            squares,
-            least,
-            greatest,
-        )
+        n = compacted(part_of(scores, offsets[u], offsets[u + 1]), x)
+        row = row_of(out, u)
+        row[0], row[1], row[2], row[3], row[4] = n, 0.0, 0.0, np.inf, -np.inf
+        if n > 0:
+            total, squares, row[3], row[4] = spread_of(part_of(x, 0, n))
+            row[1] = x[0] + total / n
+            row[2] = squares - total * total / n
 
 
 @kernel

@@ -150,12 +150,12 @@ def tail_sums(
             r4 += square * square
             r5 += square * cube
             r6 += cube * cube
-        sums[1] += float(r1)
-        sums[2] += float(r2)
-        sums[3] += float(r3)
-        sums[4] += float(r4)
-        sums[5] += float(r5)
-        sums[6] += float(r6)
+        sums[1] += np.float64(r1)
+        sums[2] += np.float64(r2)
+        sums[3] += np.float64(r3)
+        sums[4] += np.float64(r4)
+        sums[5] += np.float64(r5)
+        sums[6] += np.float64(r6)
 
 
 @kernel
