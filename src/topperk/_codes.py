@@ -55,11 +55,10 @@ class Codes(dict[Any, bytes]):
         except TypeError:  # of what can not be looked up
             _check_types(listed, self._index, what)
             raise
-        codes = np.frombuffer(joined, dtype=np.int32)
         # Nothing but a string equals a string, but 1.0 and True equal 1.
-        if not self._strings or (codes.size and codes.min() < 0):
+        if not self._strings or UNKNOWN in joined:
             _check_types(listed, self._index, what)
-        return codes
+        return np.frombuffer(joined, dtype=np.int32)
 
 
 class IntegerCodes:

@@ -21,7 +21,7 @@ from topperk._codes import Codes, Given, IntegerCodes, as_given, as_list
 from topperk._kernels.arranging import REPEATED, UNUSABLE, arrange
 from topperk._kernels.arrays import AnyFloatArray, FloatArray, IntArray, OffsetArray
 from topperk._outcomes import top_of_block
-from topperk._policies import PersonalPolicy, Policy
+from topperk._policies import OneAtATime, OneList, PersonalPolicy, Policy
 from topperk._score_checks import as_floats, invalid_score, numbers_of
 from topperk.errors import IdError, ScoreError
 from topperk.ids import IdIndex, Ids
@@ -57,42 +57,41 @@ class Desk:
     ) -> None:
         self.users = Codes(ids.users)
         self.items = Codes(ids.items) if ids.items.holds_strings else IntegerCodes(ids.items)
-        self.ids, self.max_k, self.policy = ids, max_k, policy
+        self.ids, self.n_items = ids, ids.n_items
+        self.max_k, self.policy = max_k, policy
         self.seen_offsets, self.seen_items = seen_offsets, seen_items
+        self.fused: OneAtATime | None = None
+        if isinstance(policy, PersonalPolicy) and policy.fused is not None:
+            self.fused = OneAtATime(policy, policy.fused)
 
     def choose(self, user_id: Any, item_ids: Any, scores: npt.ArrayLike) -> Chosen:
         """See ``FittedK.choose``."""
         given = as_given(item_ids)
         row = self.users.one(user_id, "user_id")
-        block, order = self._block(row, user_id, given, _values(scores, len(given)))
-        decision = self.policy.decide(
-            block,
-            np.array([row], dtype=np.int32),
-            partial(top_of_block, block, self.max_k),
-            self._ids_for(user_id),
-        )
-        k = int(decision.k[0])
-        utility, p = float(decision.curves[0, k]), decision.probabilities[0, :k]
-        places = order.take(decision.lists.positions[0, :k])
+        values = _values(scores, len(given))
+        order, items, own = self._arranged(row, user_id, given, values)
+        if self.fused is not None and own.dtype == np.float32:
+            found = self.fused.decide(own, row)
+        else:
+            found = self._decided(row, user_id, items, own)
+        k, positions, p, utility, reason = found
+        places = order.take(positions)
         if isinstance(item_ids, np.ndarray):
             chosen: Any = item_ids[places]
         else:
             chosen = [given[at] for at in places.tolist()]
-        nobody = decision.lists.lengths[0] == 0
-        reason = Reason.NO_CANDIDATES if nobody else Reason.of(int(decision.reasons[0]))
         # A list this short is added up sooner in Python.
         expected_relevant = sum(p.tolist(), 0.0) if utility == utility else utility
-        return Chosen(k, chosen, p, utility, expected_relevant, reason)
+        return Chosen(k, chosen, p, utility, expected_relevant, Reason.of(reason))
 
-    def _block(
+    def _arranged(
         self, row: int, user_id: Any, given: Given, values: AnyFloatArray
-    ) -> tuple[ScoreBlock, IntArray]:
-        """The candidates in the order of their codes, and the place where each came from."""
+    ) -> tuple[IntArray, IntArray, AnyFloatArray]:
+        """The place where each candidate came from, its code and its score, as codes ascend."""
         codes = self.items.of(given, "item_ids")
-        n = codes.size
+        n, n_items = codes.size, self.n_items
         order, items = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32)
         own = np.empty(n, dtype=values.dtype)
-        n_items = self.ids.n_items
         status, at = arrange(
             codes, values, row, self.seen_offsets, self.seen_items, n_items, order, items, own
         )
@@ -103,7 +102,17 @@ class Desk:
         n_unknown = int(items[-1]) - n_items + 1 if n else 0
         if status == REPEATED or (n_unknown > 1 and len(set(as_list(given))) < n):
             raise _repeated(as_list(given), user_id)
-        return ScoreBlock(_THE_USER, own, np.array([0, n], dtype=np.int64), items), order
+        return order, items, own
+
+    def _decided(self, row: int, user_id: Any, items: IntArray, own: AnyFloatArray) -> OneList:
+        """What the policy decides about a block of this one user."""
+        offsets = np.array([0, own.size], dtype=np.int64)
+        block = ScoreBlock(_THE_USER, own, offsets, items)
+        rows = np.array([row], dtype=np.int32)
+        lists = partial(top_of_block, block, self.max_k)
+        found = self.policy.decide(block, rows, lists, self._ids_for(user_id))
+        k, reason = int(found.k[0]), int(found.reasons[0])
+        return OneList.of(found.lists, k, reason, found.curves, found.probabilities)
 
     def _ids_for(self, user_id: Any) -> Ids:
         """The ids that a policy may look into, as those of a source with this one user."""
