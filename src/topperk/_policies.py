@@ -187,10 +187,10 @@ class OneAtATime:
 
     def __init__(self, policy: PersonalPolicy, calibration: PlattCalibration) -> None:
         self.policy = policy
-        self.reasons = calibration.reason
-        everybody = np.arange(-1, self.reasons.size - 1, dtype=np.int32)
         # Somebody new, who is the row -1, comes first.
+        everybody = np.arange(-1, len(calibration.users), dtype=np.int32)
         self.parameters = calibration.parameters_of(everybody)
+        self.reasons = calibration.reasons(everybody)
 
     def decide(self, scores: AnyFloatArray, row: int) -> OneList:
         """As the policy's ``decide``, for scores in single precision that can be used."""
@@ -205,7 +205,7 @@ class OneAtATime:
         policy.fill(scores, offsets, own, lists, ranked, curves)
         k = np.empty(1, dtype=np.int32)
         best_lengths(curves, policy.min_k, max_k, lists.lengths, k)
-        return OneList.of(lists, int(k[0]), int(self.reasons[row]), curves, ranked)
+        return OneList.of(lists, int(k[0]), int(self.reasons[begin]), curves, ranked)
 
 
 @dataclass(frozen=True, eq=False)
