@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import topperk as tp
+from topperk._codes import Codes, IntegerCodes
 from topperk._kernels.arranging import DONE, REPEATED, UNUSABLE, arrange, ascending
 from topperk._policies import PersonalPolicy
 from topperk.datasets.simulated import simulate_world
@@ -209,6 +210,20 @@ def test_integers_of_every_kind_are_the_same_ids(of_integers: tp.FittedK) -> Non
     assert of_integers.choose(2, np.arange(12), scores).item_ids.dtype == np.int64
 
 
+def test_integers_that_are_known_in_part_are_refused_by_their_numbers(
+    of_integers: tp.FittedK,
+) -> None:
+    item_ids, scores = np.array([3, 90, 5, 90]), np.zeros(4)
+    with pytest.raises(IdError, match="item 90 is given more than once for user 2"):
+        of_integers.choose(2, item_ids, scores)
+    with pytest.raises(ScoreError, match="score of item 90 for user 2 is NaN"):
+        of_integers.choose(2, item_ids[:3], np.array([0.0, np.nan, 0.0]))
+    with pytest.raises(IdError, match=r"found None, but the known ids are integers"):
+        of_integers.choose(2, np.ma.masked_array(item_ids[:2], [0, 1]), scores[:2])
+    with pytest.raises(IdError, match=r"found 3, but the known ids are strings"):
+        MODEL.choose(USERS[0], item_ids, scores)
+
+
 @pytest.mark.parametrize(
     ("user_id", "item_ids", "words"),
     [
@@ -307,6 +322,60 @@ def test_no_frame_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(pl, name, made)
     assert isinstance(MODEL.policy, PersonalPolicy)
     assert MODEL.choose(USERS[0], ITEMS, np.zeros(len(ITEMS))).k > 0
+
+
+# --- codes ------------------------------------------------------------------------------------
+
+ends = [0, -1, 1, 2**31, -(2**31), 2**63 - 1, -(2**63)]
+signed = st.one_of(st.sampled_from(ends), st.integers(-(2**63), 2**63 - 1), st.integers(-9, 9))
+unsigned = st.one_of(st.sampled_from([0, 1, 2**63, 2**64 - 1]), st.integers(0, 2**64 - 1))
+
+
+@given(
+    st.one_of(
+        st.tuples(st.just(pl.Int64), st.lists(signed, unique=True)),
+        st.tuples(st.just(pl.UInt64), st.lists(unsigned, unique=True)),
+        st.tuples(st.just(pl.Int16), st.lists(st.integers(-50, 50), unique=True)),
+    ),
+    st.lists(st.one_of(signed, unsigned, st.integers(-(2**70), 2**70))),
+    st.data(),
+)
+def test_integers_are_looked_up_as_a_dictionary_would(
+    known: tuple[Any, list[int]], asked: list[int], data: st.DataObject
+) -> None:
+    kind, values = known
+    index = tp.IdIndex(pl.Series(values, dtype=kind))
+    codes = IntegerCodes(index)
+    some = data.draw(st.lists(st.sampled_from(values))) if values else []
+    asked = [*some, *asked, *(one + 2**64 for one in some), *(one - 2**64 for one in some)]
+    wanted = {one: code for code, one in enumerate(values)}
+    assert codes.of(asked, "ids").tolist() == [wanted.get(one, -1) for one in asked]
+    for of_array in (np.int64, np.uint64, np.int8):
+        ends = np.iinfo(of_array)
+        inside = [one for one in asked if ends.min <= one <= ends.max]
+        answer = [wanted.get(one, -1) for one in inside]
+        array = np.array(inside, dtype=of_array)
+        assert codes.of(array, "ids").tolist() == answer
+        assert codes.of(array.repeat(2)[::2], "ids").tolist() == answer
+        assert codes.of(array.astype(array.dtype.newbyteorder()), "ids").tolist() == answer
+        assert codes.of(list(array), "ids").tolist() == answer
+
+
+@given(st.lists(st.text(), unique=True), st.lists(st.text()))
+def test_strings_are_looked_up_in_the_order_of_the_ids(known: list[str], asked: list[str]) -> None:
+    codes = Codes(tp.IdIndex(pl.Series(known, dtype=pl.String)))
+    wanted = {one: code for code, one in enumerate(known)}
+    asked += known[::-1]
+    assert codes.of(asked, "ids").tolist() == [wanted.get(one, -1) for one in asked]
+    assert [codes.one(one, "id") for one in asked] == codes.of(asked, "ids").tolist()
+
+
+def test_ids_in_a_pattern_fill_no_stretch_of_the_table() -> None:
+    for step in (1, 2**12, 2**32, 2**40 + 1):
+        ids = np.arange(4096, dtype=np.int64) * step
+        codes = IntegerCodes(tp.IdIndex(pl.Series(ids)))
+        taken = "".join("x" if slot >= 0 else " " for slot in codes._slots)
+        assert max(map(len, taken.split())) < 40
 
 
 # --- the kernels ------------------------------------------------------------------------------

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +16,7 @@ from hypothesis import strategies as st
 
 import oracle
 import strategies
+import topperk.utility
 from contracts import UtilityContract
 from topperk import (
     DCG,
@@ -28,9 +32,15 @@ from topperk import (
     Utility,
 )
 from topperk._kernels.arrays import FloatArray
-from topperk._utility_tables import FIRST_ROWS, UtilityTables
+from topperk._utility_tables import (
+    FIRST_ROWS,
+    LARGEST_SHARED,
+    SHARED,
+    UtilityTables,
+    shared_tables,
+)
 from topperk.errors import ScoreError, SettingError
-from topperk.utility import utility_named
+from topperk.utility import _SHARING, utility_named
 
 Array = npt.NDArray[np.float64]
 
@@ -383,3 +393,150 @@ def test_a_table_grows_and_keeps_what_it_held() -> None:
     assert large.shape[0] >= FIRST_ROWS + 1
     assert np.array_equal(large[:FIRST_ROWS], small)
     assert tables.table(5) is large
+
+
+# --- tables that single calls share -----------------------------------------------------------
+
+
+@pytest.fixture
+def nothing_shared() -> Iterator[None]:
+    shared_tables.cache_clear()
+    yield
+    shared_tables.cache_clear()
+
+
+def with_own_table(utility: Utility, p: Array, max_k: int) -> Array:
+    """``utility.expected``, with a table that nobody else has touched."""
+    lengths = np.array([max_k], dtype=np.int32)
+    offsets = np.array([0, p.size], dtype=np.int64)
+    return UtilityTables(utility, max_k).expected(p, offsets, p[None, :max_k], lengths)[0]
+
+
+numbers = st.one_of(
+    st.sampled_from([1, 1.0, 2, 2.0, 0.1, np.float32(0.1), np.float64(0.1), np.int32(2)]),
+    st.floats(0.01, 10.0),
+    st.integers(1, 9),
+)
+any_utility = st.one_of(
+    st.sampled_from([NDCG(), PDCG(), TP(), Precision(), Recall(), DCG()]),
+    st.builds(FBeta, numbers),
+    st.builds(NetGain, numbers, numbers),
+)
+
+
+@given(st.lists(st.tuples(any_utility, st.integers(0, 12)), min_size=1, max_size=6))
+def test_no_utility_gets_the_table_of_another(asked: list[tuple[Utility, int]]) -> None:
+    p = np.linspace(0.9, 0.05, 12)
+    for utility, max_k in asked:
+        wanted = with_own_table(utility, p, max_k)
+        np.testing.assert_array_equal(utility.expected(p, max_k), wanted)
+
+
+def test_every_utility_of_the_module_takes_part_and_no_other() -> None:
+    found = {one for one in vars(topperk.utility).values() if isinstance(one, type)}
+    own = {one for one in found if issubclass(one, Utility) and one is not Utility}
+    assert own == _SHARING
+
+
+@pytest.mark.usefixtures("nothing_shared")
+def test_a_table_is_made_once_and_few_are_kept() -> None:
+    p = np.linspace(0.9, 0.05, 30)
+    for _ in range(3):
+        NDCG().expected(p, 20)
+        FBeta(2.0).expected(p, 20)
+    assert shared_tables.cache_info().misses == 2
+    NDCG().expected(p, 21)
+    FBeta(2).expected(p, 20)  # an integer: equal to 2.0, and yet another setting
+    assert shared_tables.cache_info().misses == 4
+    for cost in range(100):
+        NetGain(1.0, cost).expected(p, 20)
+    assert shared_tables.cache_info().currsize == SHARED
+
+
+@pytest.mark.usefixtures("nothing_shared")
+def test_large_tables_are_not_kept() -> None:
+    p = np.full(4_000, 0.5)
+    for utility in (NDCG(), F1()):
+        for max_k in (20, 1_000):
+            for _ in range(2):
+                found = utility.expected(p, max_k)
+                np.testing.assert_array_equal(found, with_own_table(utility, p, max_k))
+            settings = vars(utility).values()
+            assert shared_tables(type(utility), max_k, *settings)._table.nbytes <= LARGEST_SHARED
+
+
+def test_a_utility_of_ones_own_is_asked_in_every_call() -> None:
+    p, weights = np.array([0.9, 0.5, 0.1]), {"first": 1.0}
+
+    @dataclass(frozen=True)
+    class Looking(Utility):
+        """Frozen, hashable, and without a field: all the same its functions may change."""
+
+        @property
+        def name(self) -> str:
+            return "looking"
+
+        def discount(self, ranks: FloatArray) -> FloatArray:
+            return np.full_like(ranks, weights["first"])
+
+        def normaliser(self, m: FloatArray, k: FloatArray) -> FloatArray:
+            return np.ones(np.broadcast_shapes(m.shape, k.shape))
+
+    @dataclass(frozen=True)
+    class Steeper(NDCG):
+        def discount(self, ranks: FloatArray) -> FloatArray:
+            return 1.0 / ranks**2
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, NDCG)
+
+        def __hash__(self) -> int:
+            return hash(NDCG())
+
+    before = Looking().expected(p)
+    weights["first"] = 2.0
+    np.testing.assert_allclose(Looking().expected(p), 2.0 * before)
+
+    plain = NDCG().expected(p)
+    np.testing.assert_array_equal(Steeper().expected(p), with_own_table(Steeper(), p, 3))
+    assert not np.allclose(Steeper().expected(p), plain)
+    np.testing.assert_array_equal(NDCG().expected(p), plain)
+
+
+def test_a_setting_that_is_changed_by_force_is_seen() -> None:
+    utility, p = FBeta(1.0), np.array([0.9, 0.5, 0.1])
+    utility.expected(p)
+    object.__setattr__(utility, "beta", 3.0)
+    np.testing.assert_array_equal(utility.expected(p), FBeta(3.0).expected(p))
+
+
+@pytest.mark.usefixtures("nothing_shared")
+def test_threads_that_share_a_table_get_the_answers_of_one() -> None:
+    random = np.random.default_rng(4)
+    asked = [(n % 2, random.random(random.integers(40, 900))) for n in range(200)]
+    kinds = (NDCG(), PDCG())
+    wanted = [with_own_table(kinds[kind], p, 30) for kind, p in asked]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda one: kinds[one[0]].expected(one[1], 30), asked))
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("p", "words"),
+    [
+        ([0.5, np.nan], r"probabilities\[1\] is nan"),
+        ([[0.5, 0.5], [-0.1, 2.0]], r"probabilities\[1, 0\] is -0.1"),
+        ([0.5, np.inf], r"probabilities\[1\] is inf"),
+        ([1.0 + 1e-15], r"probabilities\[0\] is 1.0"),
+    ],
+)
+def test_what_is_no_probability_is_named_with_its_place(p: Any, words: str) -> None:
+    with pytest.raises(ScoreError, match=words):
+        NDCG().expected(p)
+
+
+def test_the_ends_and_nothing_are_probabilities() -> None:
+    assert NDCG().expected([1.0, -0.0, 0.0]).tolist()[1] == 1.0
+    assert NDCG().expected([]).tolist() == [0.0]
+    assert NDCG().expected(np.empty((2, 0))).tolist() == [[0.0], [0.0]]

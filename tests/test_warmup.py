@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 from numba import njit
@@ -37,6 +38,36 @@ def test_what_warmup_compiles_is_all_that_the_verbs_need(home: Path, tmp_path: P
                 done = in_process(*words, cwd=home)
                 assert done.returncode == 0, done.stderr
     assert compiled == []
+
+
+def test_warmup_compiles_what_choose_needs_for_ids_and_scores_of_every_kind() -> None:
+    compile_all()
+    codes = np.arange(12)
+    split = tp.split_given(
+        train=pl.DataFrame({"user_id": [1, 2] * 6, "item_id": codes}),
+        validation=pl.DataFrame({"user_id": [1, 2], "item_id": [1, 2]}),
+    )
+    scores = np.linspace(0.0, 1.0, 24).reshape(2, 12)
+    for kind in (np.float32, np.float64):
+        source = tp.Dense(scores.astype(kind), split.ids)
+        model = tp.PersonalizedK(tp.F1(), max_k=4).fit(source, split)
+        own, other = scores[0].astype(kind), np.repeat(scores[0].astype(kind), 2)[::2]
+        read_only = own.copy()
+        read_only.flags.writeable = False
+        ids = codes.copy()
+        ids.flags.writeable = False
+        with watching(lambda: None) as compiled:
+            wanted = model.choose(2, codes, own)
+            for values in (own.tolist(), other, read_only, own.astype(own.dtype.newbyteorder())):
+                for item_ids in (
+                    ids,
+                    codes.tolist(),
+                    codes.astype(np.uint16),
+                    codes.repeat(2)[::2],
+                ):
+                    found = model.choose(2, item_ids, values)
+                    assert list(found.item_ids) == wanted.item_ids.tolist()
+        assert compiled == []
 
 
 def test_what_is_compiled_is_noticed_once_and_by_name() -> None:

@@ -1,8 +1,8 @@
 """The tables of the page on speed are made from what the benchmarks recorded.
 
 Where the page says ``<!-- claims: bench_lists -->``, the claims of ``benchmarks/bench_lists.json``
-are put in as a table, those that missed their bar among them; ``microseconds``, ``worlds`` and
-``exponents`` stand for tables of single scripts. What was never recorded says so.
+are put in as a table, those that missed their bar among them; ``microseconds``, ``latencies``,
+``worlds`` and ``exponents`` stand for tables of single scripts. What was never recorded says so.
 """
 
 from __future__ import annotations
@@ -79,6 +79,16 @@ def microseconds(found: dict[str, Any]) -> str:
         for name in names
     ]
     return table(("µs per user", *catalogues), rows)
+
+
+def latencies(found: dict[str, Any]) -> str:
+    """The median and the slowest hundredth of single calls, a row for each kind of call."""
+    rows = []
+    for name, one in found["latencies"].items():
+        verdict = "met" if one["met"] else "**missed**"
+        bar = f"≤ {one['at_most']:g}: {verdict}"
+        rows.append((name, figure(one["median"]), figure(one["p99"]), bar))
+    return table(("ids are", "median, µs", "99 of 100 calls within, µs", "bar of the median"), rows)
 
 
 def worlds(found: dict[str, Any]) -> str:
@@ -163,6 +173,7 @@ def duration(seconds: float) -> str:
 KINDS: dict[str, Callable[[dict[str, Any]], str]] = {
     "claims": claims,
     "microseconds": microseconds,
+    "latencies": latencies,
     "worlds": worlds,
     "exponents": exponents,
 }

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from topperk._kernels.arrays import FloatArray, IntArray
+from topperk._kernels.arrays import AnyFloatArray, FloatArray, IntArray, OffsetArray
 from topperk._kernels.curves import best_lengths
 from topperk._kernels.fused import decide_users
 from topperk._outcomes import Lists
@@ -23,6 +23,10 @@ from topperk.ids import IdIndex, Ids
 from topperk.reasons import Reason
 from topperk.scores import ScoreBlock
 from topperk.utility import Utility
+
+Parameters: TypeAlias = tuple[FloatArray, FloatArray, FloatArray, IntArray]
+
+NOBODY = Reason.NO_CANDIDATES.code
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +49,23 @@ class Decision:
         total = np.where(inside, self.probabilities, 0.0).sum(axis=1)
         # An empty list has no probability that could say that nothing is estimated.
         return np.where(np.isnan(self.at_length()), np.nan, total)
+
+
+class OneList(NamedTuple):
+    """What was decided for one user: ``k`` positions, the best first, and why."""
+
+    k: int
+    positions: IntArray
+    probabilities: FloatArray
+    expected_utility: float
+    reason: int
+
+    @staticmethod
+    def of(lists: Lists, k: int, reason: int, curves: FloatArray, p: FloatArray) -> OneList:
+        """The first user's list out of the arrays of a decision."""
+        if not lists.lengths[0]:
+            reason = NOBODY
+        return OneList(k, lists.positions[0, :k], p[0, :k], float(curves[0, k]), reason)
 
 
 class Policy(Protocol):
@@ -72,26 +93,26 @@ class PersonalPolicy:
     method: Method
     paper_terms: int
 
-    @property
-    def in_single_precision(self) -> PlattCalibration | None:
-        """The calibration, where it and the method take scores in single precision as they are."""
-        calibration = self.calibration
-        exact = self.method == "exact" or not self.utility.counts_all_relevant
-        if isinstance(calibration, PlattCalibration) and calibration.scale == "logit" and exact:
-            return calibration
-        return None
-
     @cached_property
     def tables(self) -> UtilityTables:
         """The utility as arrays, made once."""
         return UtilityTables(self.utility, self.max_k)
 
+    @cached_property
+    def fused(self) -> PlattCalibration | None:
+        """The calibration, if one kernel takes scores in single precision to curves."""
+        calibration = self.calibration
+        if not isinstance(calibration, PlattCalibration) or calibration.scale != "logit":
+            return None
+        exact = self.method == "exact" or not self.utility.counts_all_relevant
+        return calibration if exact else None
+
     def decide(
         self, block: ScoreBlock, rows: IntArray, lists: Callable[[], Lists], ids: Ids
     ) -> Decision:
         """Calibrate, compute the curves, take the best."""
-        if self.in_single_precision is not None and block.scores.dtype == np.float32:
-            return self._in_one_go(self.in_single_precision, block, rows, ids)
+        if block.scores.dtype == np.float32 and self.fused is not None:
+            return self._in_one_go(self.fused, block, rows, ids)
         top = lists()
         p = self.calibration.probabilities(block, rows)
         if not isinstance(self.calibration, PlattCalibration):
@@ -113,17 +134,33 @@ class PersonalPolicy:
         lists = Lists.room(n, self.max_k, np.float32)
         ranked, curves = np.empty((n, self.max_k)), np.empty((n, self.max_k + 1))
         parameters = calibration.parameters_of(rows)
+        if not self.fill(block.scores, block.offsets, parameters, lists, ranked, curves):
+            check_usable(block, ids)
+            raise ScoreError("a score is NaN or plus infinity. Give finite scores.")
+        return self.decision(lists, rows, curves, ranked)
+
+    def fill(
+        self,
+        scores: AnyFloatArray,
+        offsets: OffsetArray,
+        parameters: Parameters,
+        lists: Lists,
+        ranked: FloatArray,
+        curves: FloatArray,
+    ) -> bool:
+        """Lists, probabilities and curves of all users; False where a score can not be used."""
+        tables = self.tables
         whole = not self.utility.counts_all_relevant
-        done, n_rows = 0, FIRST_ROWS
-        while done < n:
-            table = self.tables.table(2 if whole else n_rows)
+        done, n_rows = 0, 2 if whole else FIRST_ROWS
+        while True:
+            table = tables.table(n_rows)
             done, unusable = decide_users(
-                block.scores,
-                block.offsets,
+                scores,
+                offsets,
                 *parameters,
                 ODDS_CAP,
-                self.tables.discount,
-                self.tables.penalty,
+                tables.discount,
+                tables.penalty,
                 table,
                 whole,
                 done,
@@ -133,11 +170,9 @@ class PersonalPolicy:
                 ranked,
                 curves,
             )
-            if unusable:
-                check_usable(block, ids)
-                raise ScoreError("a score is NaN or plus infinity. Give finite scores.")
+            if unusable or done == lists.lengths.size:
+                return not unusable
             n_rows = 2 * table.shape[0]
-        return self.decision(lists, rows, curves, ranked)
 
     def decision(
         self, lists: Lists, rows: IntArray, curves: FloatArray, ranked: FloatArray
@@ -146,6 +181,32 @@ class PersonalPolicy:
         k = np.empty(rows.size, dtype=np.int32)
         best_lengths(curves, self.min_k, self.max_k, lists.lengths, k)
         return Decision(lists, k, self.calibration.reasons(rows), curves, ranked)
+
+
+class OneAtATime:
+    """A personal policy for one user after another, with what it needs of the calibration ready."""
+
+    def __init__(self, policy: PersonalPolicy, calibration: PlattCalibration) -> None:
+        self.policy = policy
+        # Somebody new, who is the row -1, comes first.
+        everybody = np.arange(-1, len(calibration.users), dtype=np.int32)
+        self.parameters = calibration.parameters_of(everybody)
+        self.reasons = calibration.reasons(everybody)
+
+    def decide(self, scores: AnyFloatArray, row: int) -> OneList:
+        """As the policy's ``decide``, for scores in single precision that can be used."""
+        policy = self.policy
+        max_k = policy.max_k
+        lists = Lists.room(1, max_k, np.float32)
+        ranked, curves = np.empty((1, max_k)), np.empty((1, max_k + 1))
+        slope, intercept, ratio, odds = self.parameters
+        begin, end = row + 1, row + 2
+        own = (slope[begin:end], intercept[begin:end], ratio[begin:end], odds[begin:end])
+        offsets = np.array([0, scores.size], dtype=np.int64)
+        policy.fill(scores, offsets, own, lists, ranked, curves)
+        k = np.empty(1, dtype=np.int32)
+        best_lengths(curves, policy.min_k, max_k, lists.lengths, k)
+        return OneList.of(lists, int(k[0]), int(self.reasons[begin]), curves, ranked)
 
 
 @dataclass(frozen=True, eq=False)

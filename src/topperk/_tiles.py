@@ -68,7 +68,7 @@ class Tiles:
     def of(policy: Policy, source: ScoreSource, alignment: Alignment, seen: Part) -> Tiles | None:
         """None where lists are not to be made in this way."""
         if isinstance(policy, PersonalPolicy) and isinstance(source, Factors):
-            calibration = policy.in_single_precision
+            calibration = policy.fused
             if calibration is not None and source.item_vectors.dtype == np.float32:
                 return Tiles(policy, calibration, source, Known.to(alignment, seen))
         return None

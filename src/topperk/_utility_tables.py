@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
@@ -18,14 +19,32 @@ if TYPE_CHECKING:
 Method: TypeAlias = Literal["exact", "paper"]
 # The table h(m, k) begins with this many counts and doubles as users need more.
 FIRST_ROWS = 256
+# Single calls share the tables of this many utilities and lengths, of so many bytes at most. That
+# is a utility's table for lists of 50 and some thousand relevant items, and 16 MB in all.
+SHARED = 16
+LARGEST_SHARED = 2**20
+
+
+@lru_cache(maxsize=SHARED, typed=True)
+def shared_tables(kind: type[Utility], max_k: int, *settings: float) -> UtilityTables:
+    """The tables of the utility ``kind(*settings)``, made once for all who ask in a row.
+
+    Only for utilities whose functions depend on nothing but their settings. Settings are told
+    apart by their types too.
+    """
+    return UtilityTables(kind(*settings), max_k, LARGEST_SHARED)
 
 
 class UtilityTables:
-    """A utility's three functions as arrays for lists of up to ``max_k``, to use on many blocks."""
+    """A utility's three functions as arrays for lists of up to ``max_k``, to use on many blocks.
 
-    def __init__(self, utility: Utility, max_k: int) -> None:
+    A table of more than ``largest_kept`` bytes is made anew whenever it is needed.
+    """
+
+    def __init__(self, utility: Utility, max_k: int, largest_kept: int | None = None) -> None:
         self.utility = utility
         self.max_k = max_k
+        self._largest_kept = largest_kept
         ranks = np.arange(1, max_k + 1, dtype=np.float64)
         self.discount = _finite(utility.discount(ranks), ranks.shape, utility, "discount")
         self.penalty = _finite(utility.penalty(ranks), ranks.shape, utility, "penalty")
@@ -38,8 +57,14 @@ class UtilityTables:
             size = max(rows, FIRST_ROWS, 2 * table.shape[0])
             table = np.zeros((size, self.max_k + 1))
             table[1:] = self._normalisers(np.arange(1, size, dtype=np.float64)).T
-            self._table = table
+            if self._largest_kept is None or table.nbytes <= self._largest_kept:
+                self._table = table
         return table
+
+    @cached_property
+    def factor(self) -> FloatArray:
+        """h(1, k) for k from 0: all of a normaliser that does not depend on m."""
+        return self._normalisers(np.ones(1))[:, 0].copy()
 
     def _normalisers(self, m: FloatArray) -> FloatArray:
         """h(m, k): a row for each k from 0, of zeros for k = 0, and a column for each of ``m``."""
@@ -70,8 +95,7 @@ class UtilityTables:
         ranked = np.ascontiguousarray(ranked)
         curves = np.empty((lengths.size, self.max_k + 1))
         if not self.utility.counts_all_relevant:
-            factor = self._normalisers(np.ones(1))[:, 0].copy()
-            curves_without_total(ranked, lengths, self.discount, self.penalty, factor, curves)
+            curves_without_total(ranked, lengths, self.discount, self.penalty, self.factor, curves)
             return curves
         if method == "paper":
             if paper_terms < 1:

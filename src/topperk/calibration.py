@@ -150,16 +150,18 @@ class PlattCalibration:
 
         The shift is part of the intercept.
         """
-        intercept = self.intercept[rows]
-        ratio = np.ones(rows.size)
-        odds = np.zeros(rows.size, dtype=np.int32)
+        at = rows.astype(np.intp)  # as numpy wants it: else each array would turn it into that
+        intercept = self.intercept[at]
+        odds = np.zeros(at.size, dtype=np.int32)
+        if self.correction == "ratio":
+            return self.slope[at], intercept, self.adjustment[at], odds
         if self.correction == "shift":
-            intercept = intercept + self.adjustment[rows]
-        elif self.correction == "ratio":
-            ratio = self.adjustment[rows]
+            intercept += self.adjustment[at]
         elif self.correction == "odds":
-            odds = (rows >= 0).astype(np.int32)
-        return self.slope[rows], intercept, ratio, odds
+            odds[at >= 0] = 1
+        ratio = np.empty(at.size)
+        ratio.fill(1.0)
+        return self.slope[at], intercept, ratio, odds
 
     def probabilities(self, block: ScoreBlock, rows: IntArray) -> FloatArray:
         """A probability for each score of the block, 0 where the score is minus infinity."""
@@ -170,7 +172,7 @@ class PlattCalibration:
 
     def reasons(self, rows: IntArray) -> npt.NDArray[np.uint8]:
         """The code of the ``Reason`` of each user."""
-        return self.reason[rows]
+        return self.reason[rows.astype(np.intp)]
 
     def parameters(self) -> pl.DataFrame:
         """A row per user of the fit: slope, intercept, adjustment, calibration, converged.

@@ -56,8 +56,9 @@ def probability_rows(probabilities: npt.ArrayLike) -> FloatArray:
         raise ScoreError(
             f"probabilities have shape {p.shape}; give one user's (n,) or a batch (users, n)."
         )
-    usable = (p >= 0.0) & (p <= 1.0)
-    if not usable.all():
+    # NaN is neither. An array of nothing has no smallest number but for the one given.
+    if not (p.min(initial=0.0) >= 0.0 and p.max(initial=0.0) <= 1.0):
+        usable = (p >= 0.0) & (p <= 1.0)
         place = tuple(int(i) for i in np.argwhere(~usable)[0])
         raise ScoreError(
             f"probabilities[{', '.join(map(str, place))}] is {p[place]}, which is outside "

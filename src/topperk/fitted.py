@@ -41,7 +41,7 @@ from topperk.utility import Utility, check_utility
 
 __all__ = ["FittedK", "ListSizes", "Seen"]
 
-# A desk takes 100 bytes for each id: threads that come at once wait for one.
+# A desk takes some 100 bytes for each id: threads that come at once wait for one.
 _MAKING_A_DESK = Lock()
 
 

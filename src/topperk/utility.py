@@ -39,7 +39,7 @@ import numpy.typing as npt
 
 from topperk._kernels.arrays import FloatArray
 from topperk._settings import check_choice, check_count, check_finite
-from topperk._utility_tables import Method, UtilityTables
+from topperk._utility_tables import Method, UtilityTables, shared_tables
 from topperk.counts import float_numbers, probability_rows
 from topperk.errors import ScoreError, SettingError
 
@@ -58,6 +58,8 @@ __all__ = [
     "check_utility",
     "utility_named",
 ]
+
+_METHODS = get_args(Method)
 
 
 class Utility(ABC):
@@ -105,12 +107,11 @@ class Utility(ABC):
         rows = probability_rows(probabilities)
         n_users, n = rows.shape
         max_k = _longest(max_k, n, f"with {n} candidates")
-        check_choice("method", method, get_args(Method))
+        check_choice("method", method, _METHODS)
         check_count("paper_terms", paper_terms)
         offsets = np.arange(n_users + 1, dtype=np.int64) * n
         lengths = np.full(n_users, max_k, dtype=np.int32)
-        tables = UtilityTables(self, max_k)
-        curves = tables.expected(
+        curves = _tables_of(self, max_k).expected(
             rows.reshape(-1), offsets, rows[:, :max_k], lengths, method, paper_terms
         )
         return cast(FloatArray, curves[0]) if np.ndim(probabilities) == 1 else curves
@@ -148,7 +149,7 @@ class Utility(ABC):
                 "Count all relevant items of the user, inside the list and outside."
             )
         max_k = _longest(max_k, n, f"for a list of {n}")
-        curves = UtilityTables(self, max_k).realised(hits[:, :max_k], total)
+        curves = _tables_of(self, max_k).realised(hits[:, :max_k], total)
         return cast(FloatArray, curves[0]) if given.ndim == 1 else curves
 
 
@@ -328,6 +329,23 @@ class NetGain(Utility):
 
     def normaliser(self, m: FloatArray, k: FloatArray) -> FloatArray:
         return np.ones(np.broadcast_shapes(m.shape, k.shape))
+
+
+# Their functions depend on their fields alone, and fields of these types are what they seem.
+_SHARING = frozenset({NDCG, PDCG, FBeta, TP, Precision, Recall, DCG, NetGain})
+_PLAIN = frozenset({int, float})
+
+
+def _tables_of(utility: Utility, max_k: int) -> UtilityTables:
+    """Tables for a single call: shared where nobody could tell, and made for the call elsewhere.
+
+    A subclass may override a function, and a utility of somebody's own may look at anything.
+    """
+    if type(utility) in _SHARING:
+        settings = tuple(vars(utility).values())
+        if _PLAIN.issuperset(map(type, settings)):
+            return shared_tables(type(utility), max_k, *settings)
+    return UtilityTables(utility, max_k)
 
 
 def check_utility(utility: object) -> None:

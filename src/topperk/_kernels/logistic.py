@@ -52,7 +52,7 @@ NOT_CONVERGED = 3
 
 @kernel
 def positives_of(scores: AnyFloatArray, positions: IntArray, hits: AnyFloatArray) -> int:
-    """Copy the scores at ``positions`` to ``hits``, but for those of no candidate; return how many."""
+    """Copy the scores at ``positions`` to ``hits``, if they are candidates; return how many."""
     n = 0
     for j in range(positions.size):
         s = scores[positions[j]]

@@ -10,9 +10,11 @@ import numpy as np
 from numba.core import event
 
 from topperk import ChoiceOfK, FittedK, PersonalizedK, evaluate, usual_methods
+from topperk._codes import IntegerCodes
 from topperk._kernels.fused import decide_users
 from topperk.calibration import Calibrator, GlobalPlatt, Uncalibrated, UserPlatt
 from topperk.datasets.simulated import World, simulate_world
+from topperk.ids import IdIndex
 from topperk.scores import Candidates, Dense, ScoreSource
 from topperk.utility import F1, PDCG
 
@@ -66,6 +68,7 @@ def compile_all() -> None:
                 "fitted": fitted,
             }
             evaluate(methods, source, world.split, F1())
+    IntegerCodes(IdIndex.from_values([1], "ids")).of([1], "ids")  # the world's ids are strings
 
 
 def _sources(world: World, kind: type[np.floating[Any]]) -> Iterator[ScoreSource]:
