@@ -108,7 +108,7 @@ def sums_in_lanes(
     slope_rest: np.float32,
     intercept: np.float32,
 ) -> tuple[float, float, float, float, float]:
-    """The sums of p, p d, w, w d, w d^2; d = x - centre, and 2**t the odds, t = slope d + intercept."""
+    """The sums of p, p d, w, w d, w d^2; d = x - centre, the odds 2**(slope d + intercept)."""
     p_sum = 0.0
     pd_sum = 0.0
     w_sum = 0.0
