@@ -88,7 +88,8 @@ def expected_counts(
     for u in range(offsets.size - 1):
         a, b = slope[u], intercept[u]
         own = x[: offsets[u + 1] - offsets[u]]
-        own[:] = scores[offsets[u] : offsets[u + 1]]
+        for i in range(own.size):
+            own[i] = scores[offsets[u] + i]
         held = 0.0
         for j in range(positive_offsets[u], positive_offsets[u + 1]):
             s = own[positives[j]]
