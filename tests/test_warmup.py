@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ import numpy as np
 import polars as pl
 import pytest
 from numba import njit
+from numba.core import event
 
 import topperk as tp
 from conftest import ROOT
@@ -87,6 +89,31 @@ def test_what_is_compiled_is_noticed_once_and_by_name() -> None:
     assert (compiled, told) == ([], ["compiling"])
 
 
+@pytest.mark.parametrize("collecting", [True, False])
+def test_garbage_is_left_while_a_kernel_is_compiled(collecting: bool) -> None:
+    class Look(event.Listener):
+        def on_start(self, event: event.Event) -> None:
+            seen.append(gc.isenabled())
+
+        def on_end(self, event: event.Event) -> None:
+            pass
+
+    def half(x: float) -> float:
+        return x / 2.0
+
+    seen: list[bool] = []
+    if not collecting:
+        gc.disable()
+    try:
+        with watching(lambda: None), event.install_listener("numba:run_pass", Look()):
+            assert njit(half)(3.0) == 1.5
+        assert gc.isenabled() == collecting
+    finally:
+        gc.enable()
+    assert seen
+    assert not any(seen)
+
+
 def test_warmup_says_what_it_did_and_where(tmp_path: Path) -> None:
     compile_all()
     done = in_process("warmup", cwd=tmp_path)
@@ -123,6 +150,32 @@ def test_without_a_cache_every_process_compiles_for_itself(tmp_path: Path) -> No
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{tp.count_distribution([0.5, 0.25]).tolist()}\n"
     assert done.stderr == ""
+
+
+def test_a_filled_folder_that_can_not_be_written_is_read(tmp_path: Path) -> None:
+    folder = tmp_path / "filled"
+    count = f"import os; os.environ['NUMBA_CACHE_DIR'] = {str(folder)!r}; {COUNT}"
+    assert without_a_cache(count, tmp_path).returncode == 0
+    filled = state(folder)
+    assert filled
+    # numba asks for a temporary file to see whether a folder can be written
+    read_only = (
+        "import tempfile\n"
+        "def refuse(*given, **named): raise OSError('read-only')\n"
+        "tempfile.TemporaryFile = refuse\n"
+        f"import os; os.environ['NUMBA_CACHE_DIR'] = {str(folder)!r}\n"
+        "from topperk.edges.compiling import cache_folder, watching\n"
+        "with watching(lambda: None) as compiled:\n"
+        f"    {COUNT}\n"
+        "    print(compiled, cache_folder())\n"
+        "    from topperk._kernels.curves import lanes_of\n"
+        "    print(len(lanes_of(2)), compiled)\n"
+    )
+    done = without_a_cache(read_only, tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines == [lines[0], "[] None", "7 ['lanes_of']"]
+    assert state(folder) == filled
 
 
 def test_warmup_without_a_cache_is_an_error_with_the_cure(tmp_path: Path) -> None:

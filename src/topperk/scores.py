@@ -26,7 +26,6 @@ import polars as pl
 
 from topperk._frames import read_columns
 from topperk._kernels.arrays import AnyFloatArray, IntArray, OffsetArray
-from topperk._kernels.ranking import first_invalid
 from topperk._npz import read_npz, stored_kind, write_npz
 from topperk._score_checks import (
     as_floats,
@@ -292,8 +291,9 @@ class Candidates:
         single = column.dtype == pl.Float32
         column = column.cast(pl.Float32 if single else pl.Float64)
         values: AnyFloatArray = column.fill_null(float("nan")).to_numpy()
-        bad = first_invalid(values)
-        if bad >= 0:
+        unusable = ~(values < np.inf)
+        if unusable.any():
+            bad = int(unusable.argmax())
             raise invalid_score(
                 None if column[bad] is None else values[bad],
                 users.name(int(user_codes[bad])),

@@ -40,7 +40,8 @@ def ascending(codes: IntArray, order: IntArray) -> None:
             begins[digit] += 1
         source, target = target, source
         shift += DIGIT
-    order[:] = source
+    for i in range(codes.size):
+        order[i] = source[i]
 
 
 @kernel

@@ -87,8 +87,10 @@ def expected_counts(
     x = np.empty(longest_of(offsets))
     for u in range(offsets.size - 1):
         a, b = slope[u], intercept[u]
-        own = x[: offsets[u + 1] - offsets[u]]
-        own[:] = scores[offsets[u] : offsets[u + 1]]
+        all_scores = scores[offsets[u] : offsets[u + 1]]
+        own = x[: all_scores.size]
+        for i in range(own.size):
+            own[i] = all_scores[i]
         held = 0.0
         for j in range(positive_offsets[u], positive_offsets[u + 1]):
             s = own[positives[j]]

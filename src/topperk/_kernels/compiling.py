@@ -1,4 +1,13 @@
-"""The one place that says how kernels are compiled."""
+"""The one place that says how kernels are compiled.
+
+What makes the first compilation long, and is therefore avoided in kernels:
+
+- A kernel is compiled anew for each type of its arguments, and an int32, an int64 and a constant
+  are three. What is handed to another kernel is of one type in all calls.
+- Assigning an array to a slice compiles the text of the error for shapes that differ: more than a
+  second once, and some tenths in each kernel that does it. A loop copies as fast.
+- ``sum``, ``zeros``, ``searchsorted`` and the like bring functions of their own along.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +17,22 @@ from typing import Any, TypeVar, cast
 
 from numba import njit
 
+from topperk._kernels.keeping import keep
+
 F = TypeVar("F", bound=Callable[..., Any])
+
+# No kernel is called through a C pointer: the wrapper for that is left out.
+_plain = partial(njit, nogil=True, error_model="numpy", no_cfunc_wrapper=True)
 
 
 def kernel(function: F) -> F:
     """Compile at first call, without the interpreter's lock, and keep the machine code on disk."""
-    return _compiled(function, fastmath=False)
+    return cast(F, keep(_plain(fastmath=False)(function)))
 
 
 def lane_kernel(function: F) -> F:
     """As ``kernel``, for loops whose sums may be taken in any order: see ``lanes``."""
-    return _compiled(function, fastmath={"nnan", "nsz", "reassoc", "contract"})
+    return cast(F, keep(_plain(fastmath={"nnan", "nsz", "reassoc", "contract"})(function)))
 
 
 def inlined_kernel(function: F) -> F:
@@ -27,15 +41,4 @@ def inlined_kernel(function: F) -> F:
     A product and the sum that takes it may become one instruction (and are then rounded once);
     nothing changes its order, whatever its caller permits.
     """
-    compile_it = partial(njit, nogil=True, error_model="numpy", fastmath={"contract"})
-    return cast(F, compile_it(forceinline=True)(function))
-
-
-def _compiled(function: F, fastmath: bool | set[str]) -> F:
-    # Where no cache folder can be made (a read-only image without a home), numba refuses at
-    # decoration time; the kernel then works all the same and is compiled once per process.
-    compile_it = partial(njit, nogil=True, error_model="numpy", fastmath=fastmath)
-    try:
-        return cast(F, compile_it(cache=True)(function))
-    except RuntimeError:
-        return cast(F, compile_it()(function))
+    return cast(F, _plain(fastmath={"contract"}, forceinline=True)(function))

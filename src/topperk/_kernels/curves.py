@@ -136,7 +136,9 @@ def curve_from_counts(
     lanes: Lanes,
     curve: FloatArray,
 ) -> None:
-    """``curve_exact`` from the distribution ``pmf[first..last]`` of S.
+    """Fill ``curve[0..n]`` from the distribution ``pmf[first..last]`` of S.
+
+    ``ranked``: the probabilities of the list in order, n used; ``table[m, k]`` = h(m, k).
 
     P(S_-r = m) follows from its neighbour at m - 1 where p_r <= 1/2 and from that at m + 1 where
     p_r > 1/2, so that an error is never multiplied by more than one from term to term: the l1
@@ -145,7 +147,7 @@ def curve_from_counts(
     curve[: n + 1] = 0.0
     scale, ratio, weight = lanes[0], lanes[1], lanes[2]
     for likely in (False, True):
-        begin, end = n, 0
+        begin = end = n
         for r in range(n):
             hit = ranked[r]
             if (hit > 0.5) == likely:
@@ -166,32 +168,6 @@ def curve_from_counts(
 
 
 @kernel
-def curve_exact(
-    p: FloatArray,
-    ranked: FloatArray,
-    n: int,
-    discount: FloatArray,
-    penalty: FloatArray,
-    table: FloatArray,
-    sums: FloatArray,
-    scratch: FloatArray,
-    lanes: Lanes,
-    curve: FloatArray,
-) -> bool:
-    """Fill ``curve[0..n]``; return False, with nothing filled, where ``table`` has too few rows.
-
-    ``p``: the probabilities of all candidates; ``ranked``: those of the list in order, n used;
-    ``table[m, k]`` = h(m, k); ``sums``, ``scratch``, ``lanes``: room of ``MANY_SUMS +
-    1``, (3, p.size + ROOM) and ``lanes_of(n)``.
-    """
-    first, last = count_pmf_exact(p, sums, scratch)
-    if last + 1 >= table.shape[0]:
-        return False
-    curve_from_counts(scratch[0], first, last, ranked, n, discount, penalty, table, lanes, curve)
-    return True
-
-
-@kernel
 def curve_without_total(
     ranked: FloatArray,
     n: int,
@@ -200,7 +176,7 @@ def curve_without_total(
     factor: FloatArray,
     curve: FloatArray,
 ) -> None:
-    """As ``curve_exact`` for utilities whose normaliser ``factor[k]`` does not depend on m."""
+    """As ``curve_from_counts``, where the normaliser ``factor[k]`` does not depend on m."""
     curve[0] = 0.0
     gain = 0.0
     cost = 0.0
@@ -209,33 +185,6 @@ def curve_without_total(
         gain += discount[k - 1] * hit
         cost += penalty[k - 1] * (1.0 - hit)
         curve[k] = factor[k] * gain - cost
-
-
-@kernel
-def curve_paper(
-    p: FloatArray,
-    ranked: FloatArray,
-    n: int,
-    discount: FloatArray,
-    penalty: FloatArray,
-    table: FloatArray,
-    n_terms: int,
-    pmf: FloatArray,
-    curve: FloatArray,
-) -> None:
-    """Eq. 7d, 11 and 13: S in place of S_-r, the refined normal, and m from 1 to ``n_terms``."""
-    count_pmf_refined_normal(p, n_terms, pmf)
-    curve[: n + 1] = 0.0
-    for m in range(1, n_terms + 1):
-        for k in range(1, n + 1):
-            curve[k] += table[m, k] * pmf[m - 1]
-    gain = 0.0
-    cost = 0.0
-    for k in range(1, n + 1):
-        hit = ranked[k - 1]
-        gain += discount[k - 1] * hit
-        cost += penalty[k - 1] * (1.0 - hit)
-        curve[k] = curve[k] * gain - cost
 
 
 @kernel
@@ -250,8 +199,9 @@ def curves_exact(
     begin: int,
     out: FloatArray,
 ) -> int:
-    """``curve_exact`` for users begin.. of a block; returns the first user that was not done.
+    """The curves of users begin.. of a block; returns the first user that was not done.
 
+    ``p``: the probabilities of all candidates; the rest is as in ``curve_from_counts``.
     That is the number of users, or the user whose count can exceed the rows of ``table``: the
     caller then calls again from there with a larger one. Beyond a user's own number of
     candidates a curve is NaN.
@@ -261,12 +211,13 @@ def curves_exact(
     lanes = lanes_of(ranked.shape[1])
     for u in range(begin, offsets.size - 1):
         out[u, :] = np.nan
-        own = p[offsets[u] : offsets[u + 1]]
-        n = lengths[u]
-        if not curve_exact(
-            own, ranked[u], n, discount, penalty, table, sums, scratch, lanes, out[u]
-        ):
+        first, last = count_pmf_exact(p[offsets[u] : offsets[u + 1]], sums, scratch)
+        if last + 1 >= table.shape[0]:
             return u
+        n = int(np.int64(lengths[u]))  # of one type with every other call: see compiling
+        curve_from_counts(
+            scratch[0], first, last, ranked[u], n, discount, penalty, table, lanes, out[u]
+        )
     return offsets.size - 1
 
 
@@ -282,7 +233,8 @@ def curves_without_total(
     """``curve_without_total`` for every user of a block."""
     for u in range(lengths.size):
         out[u, :] = np.nan
-        curve_without_total(ranked[u], lengths[u], discount, penalty, factor, out[u])
+        n = int(np.int64(lengths[u]))  # as above
+        curve_without_total(ranked[u], n, discount, penalty, factor, out[u])
 
 
 @kernel
@@ -297,12 +249,23 @@ def curves_paper(
     n_terms: int,
     out: FloatArray,
 ) -> None:
-    """``curve_paper`` for every user of a block."""
+    """Eq. 7d, 11 and 13: S in place of S_-r, the refined normal, and m from 1 to ``n_terms``."""
     pmf = np.empty(n_terms)
     for u in range(offsets.size - 1):
         out[u, :] = np.nan
-        own = p[offsets[u] : offsets[u + 1]]
-        curve_paper(own, ranked[u], lengths[u], discount, penalty, table, n_terms, pmf, out[u])
+        count_pmf_refined_normal(p[offsets[u] : offsets[u + 1]], n_terms, pmf)
+        n, curve = lengths[u], out[u]
+        curve[: n + 1] = 0.0
+        for m in range(1, n_terms + 1):
+            for k in range(1, n + 1):
+                curve[k] += table[m, k] * pmf[m - 1]
+        gain = 0.0
+        cost = 0.0
+        for k in range(1, n + 1):
+            hit = ranked[u, k - 1]
+            gain += discount[k - 1] * hit
+            cost += penalty[k - 1] * (1.0 - hit)
+            curve[k] = curve[k] * gain - cost
 
 
 @kernel

@@ -26,6 +26,19 @@ def longest_of(offsets: OffsetArray) -> int:
 
 
 @kernel
+def place_of(item: int, items: IntArray) -> int:
+    """Where ``items``, which ascend, hold the item: found by halving, or -1."""
+    begin, end = 0, items.size
+    while begin < end:
+        middle = (begin + end) // 2
+        if items[middle] < item:
+            begin = middle + 1
+        else:
+            end = middle
+    return begin if begin < items.size and items[begin] == item else -1
+
+
+@kernel
 def exclude(
     scores: AnyFloatArray,
     offsets: OffsetArray,
@@ -49,11 +62,9 @@ def exclude(
             item = item_of_seen[seen_items[j]]
             if item < 0:
                 continue
-            at = np.int64(item)
-            if items.size > 0:
-                at = np.searchsorted(own, item)
-                if at == own.size or own[at] != item:
-                    continue
+            at = place_of(item, own) if items.size > 0 else item
+            if at < 0:
+                continue
             at += offsets[u]
             if not scores[at] < np.inf:
                 return int(at)
@@ -109,11 +120,12 @@ def top_of(
             top_scores[at] = s
             top_positions[at] = i
         elif capacity > 0 and s > top_scores[0]:
-            _sift(top_scores, top_positions, size, s, i)
+            top_scores[0], top_positions[0] = s, i
+            _sift(top_scores, top_positions, capacity)
     for end in range(size - 1, 0, -1):
-        s, i = top_scores[end], top_positions[end]
-        top_scores[end], top_positions[end] = top_scores[0], top_positions[0]
-        _sift(top_scores, top_positions, end, s, i)
+        top_scores[0], top_scores[end] = top_scores[end], top_scores[0]
+        top_positions[0], top_positions[end] = top_positions[end], top_positions[0]
+        _sift(top_scores, top_positions, end)
     return size
 
 
@@ -122,10 +134,9 @@ def _sift(
     top_scores: AnyFloatArray,
     top_positions: IntArray,
     size: int,
-    s: float,
-    i: int,
 ) -> None:
-    """Put (s, i) in place of the root. Worse is a smaller score, or a later position."""
+    """Let the root sink to its place. Worse is a smaller score, or a later position."""
+    s, i = top_scores[0], top_positions[0]
     at = 0
     while True:
         child = 2 * at + 1
@@ -196,14 +207,10 @@ def positions_of(
             item = item_of_part[part_items[j]]
             if item < 0:
                 continue
-            if items.size == 0:
-                out[at] = item
+            place = place_of(item, own) if items.size > 0 else item
+            if place >= 0:
+                out[at] = place
                 at += 1
-            else:
-                place = np.searchsorted(own, item)
-                if place < own.size and own[place] == item:
-                    out[at] = place
-                    at += 1
     out_offsets[rows.size] = at
 
 
@@ -212,13 +219,13 @@ def hits_in_lists(
     top_positions: IntArray, positives: IntArray, positive_offsets: OffsetArray, flags: BoolArray
 ) -> FloatArray:
     """1.0 where a list's item is among the user's positives. ``flags``: all False, and so again."""
-    hits = np.zeros(top_positions.shape)
+    hits = np.empty(top_positions.shape)
     for u in range(top_positions.shape[0]):
         for j in range(positive_offsets[u], positive_offsets[u + 1]):
             flags[positives[j]] = True
         for r in range(top_positions.shape[1]):
-            if top_positions[u, r] >= 0 and flags[top_positions[u, r]]:
-                hits[u, r] = 1.0
+            at = top_positions[u, r]
+            hits[u, r] = 1.0 if at >= 0 and flags[at] else 0.0
         for j in range(positive_offsets[u], positive_offsets[u + 1]):
             flags[positives[j]] = False
     return hits

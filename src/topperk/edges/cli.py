@@ -351,7 +351,7 @@ def run(arguments: Sequence[str]) -> int:
     from topperk.edges.compiling import watching
     from topperk.edges.terminal import hint, page, talk
 
-    said = "Compiling, once on this machine: this takes some twenty seconds."
+    said = "Compiling, once on this machine: this takes some fifteen seconds."
     try:
         with page() as console, watching(lambda: hint(said)):
             app(

@@ -55,16 +55,21 @@ def warmup() -> None:
     from topperk.edges.terminal import talk
 
     folder = cache_folder()
-    if folder is None:
-        raise StorageError(
-            "there is no folder to keep compiled code in, so that every process compiles for "
-            "itself. Set NUMBA_CACHE_DIR to a folder that can be written."
-        )
+
+    def begin() -> None:
+        if folder is None:
+            raise StorageError(
+                "there is no folder to keep compiled code in, so that every process compiles for "
+                "itself. Set NUMBA_CACHE_DIR to a folder that can be written."
+            )
+        talk("Compiling ...")
+
     start = time.perf_counter()
-    with watching(lambda: talk("Compiling ...")) as compiled:
+    with watching(begin) as compiled:
         compile_all()
     took = f"{time.perf_counter() - start:.1f} s"
     if compiled:
         talk(f"Compiled {len(set(compiled))} kernels in {took}, kept in {folder}")
     else:
-        talk(f"Everything was compiled already (looked at in {took}), kept in {folder}")
+        kept_in = "a folder that can only be read" if folder is None else folder
+        talk(f"Everything was compiled already (looked at in {took}), kept in {kept_in}")
