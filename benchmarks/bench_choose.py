@@ -3,8 +3,8 @@
 ``model.choose`` for 500 candidates that a first stage found, the user's best of 9,000 in mixed
 order: 64 factors, 1 % of the items seen, lists of at most 50, for F1, scores in single precision,
 one thread. What it takes is looking up the ids, checks, the order of the codes, the exclusion of
-what was seen, the kernel, and the answer. *The kernel alone* is ``decide_users`` for the same
-candidates, with all its arrays ready and room for what it finds.
+what was seen, the kernel, and the answer. *The kernel alone* is ``scan_users`` and
+``conclude_users`` for the same candidates, with all their arrays ready and room for what they find.
 
 Ids are integers in a numpy array, or strings in a list. Strings are made anew for each call, as
 where they come from the network (a string that was asked for before is looked up sooner); the
@@ -26,8 +26,9 @@ from made_up import calibration_for, factors_of, ids_of, seen_by_all
 from side_by_side import asked, checked, claim, on_one_thread, record
 
 import topperk as tp
-from topperk._kernels.fused import decide_users
+from topperk._kernels.fused import conclude_users, scan_users
 from topperk._outcomes import Lists
+from topperk._scan import NOTHING_SEEN, Scan
 from topperk._utility_tables import FIRST_ROWS, UtilityTables
 from topperk.calibration import ODDS_CAP
 
@@ -94,15 +95,22 @@ class World:
         if not isinstance(calibration, tp.PlattCalibration):
             raise TypeError("the model has another calibration than it was given")
         parameters = calibration.parameters_of(np.array([user], dtype=np.int32))
+        scan = Scan(self.tables, parameters, 1, CANDIDATES)
         lists, ranked = Lists.room(1, MAX_K, np.float32), np.empty((1, MAX_K))
         curves = np.empty((1, MAX_K + 1))
         discount, penalty = self.tables.discount, self.tables.penalty
-        table = self.tables.table(FIRST_ROWS)
+        table, nowhere = self.tables.table(FIRST_ROWS), np.zeros(1, dtype=np.int64)
+        state = scan.sizes, scan.near_scores, scan.near, scan.sums
 
         def run() -> None:
-            decide_users(
-                own, offsets, *parameters, ODDS_CAP, discount, penalty, table, False, 0,
-                lists.scores, lists.positions, lists.lengths, ranked, curves,
+            scan.sizes[0], scan.sums[:] = 0, 0.0
+            scan_users(
+                own, offsets, 0, nowhere, NOTHING_SEEN, nowhere, *parameters, False, MAX_K,
+                scan.heads, scan.thresholds, *state,
+            )  # fmt: skip
+            conclude_users(
+                *parameters, ODDS_CAP, discount, penalty, table, False, offsets[1:], scan.heads,
+                *state, lists.scores, lists.positions, lists.lengths, ranked, curves,
             )  # fmt: skip
 
         return lambda: run, curves[0]

@@ -5,26 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from topperk._kernels.arrays import AnyFloatArray, FloatArray, IntArray, OffsetArray
+from topperk._kernels.arrays import AnyFloatArray, FloatArray, IntArray
 from topperk._kernels.curves import best_lengths
-from topperk._kernels.fused import decide_users
-from topperk._outcomes import Lists
+from topperk._outcomes import Lists, top_of_block
+from topperk._scan import Scan
 from topperk._score_checks import check_usable
 from topperk._user_streams import stream_numbers, user_keys
-from topperk._utility_tables import FIRST_ROWS, Method, UtilityTables
-from topperk.calibration import ODDS_CAP, Calibration, PlattCalibration
+from topperk._utility_tables import Method, UtilityTables
+from topperk.calibration import Calibration, PlattCalibration
 from topperk.errors import ScoreError
 from topperk.ids import IdIndex, Ids
 from topperk.reasons import Reason
 from topperk.scores import ScoreBlock
 from topperk.utility import Utility
-
-Parameters: TypeAlias = tuple[FloatArray, FloatArray, FloatArray, IntArray]
 
 NOBODY = Reason.NO_CANDIDATES.code
 
@@ -113,7 +111,10 @@ class PersonalPolicy:
         """Calibrate, compute the curves, take the best."""
         if block.scores.dtype == np.float32 and self.fused is not None:
             return self._in_one_go(self.fused, block, rows, ids)
-        top = lists()
+        return self._in_double(block, rows, lists())
+
+    def _in_double(self, block: ScoreBlock, rows: IntArray, top: Lists) -> Decision:
+        """By the probabilities of all candidates."""
         p = self.calibration.probabilities(block, rows)
         if not isinstance(self.calibration, PlattCalibration):
             p = _checked(p, block, self.calibration)
@@ -130,49 +131,18 @@ class PersonalPolicy:
         self, calibration: PlattCalibration, block: ScoreBlock, rows: IntArray, ids: Ids
     ) -> Decision:
         """The same for scores in single precision, without probabilities of the whole block."""
-        n = block.users.size
-        lists = Lists.room(n, self.max_k, np.float32)
-        ranked, curves = np.empty((n, self.max_k)), np.empty((n, self.max_k + 1))
+        n_items = np.diff(block.offsets)
         parameters = calibration.parameters_of(rows)
-        if not self.fill(block.scores, block.offsets, parameters, lists, ranked, curves):
-            check_usable(block, ids)
-            raise ScoreError("a score is NaN or plus infinity. Give finite scores.")
+        scan = Scan(self.tables, parameters, rows.size, int(n_items.max(initial=0)))
+        scan.add(block.scores, block.offsets)
+        lists, ranked, curves = scan.conclude(n_items)
+        rest = np.flatnonzero(lists.lengths < 0).astype(np.int32)
+        if rest.size:
+            others = block.of_some(rest)
+            check_usable(others, ids)
+            top = top_of_block(others, self.max_k)
+            put(lists, ranked, curves, rest, self._in_double(others, rows[rest], top))
         return self.decision(lists, rows, curves, ranked)
-
-    def fill(
-        self,
-        scores: AnyFloatArray,
-        offsets: OffsetArray,
-        parameters: Parameters,
-        lists: Lists,
-        ranked: FloatArray,
-        curves: FloatArray,
-    ) -> bool:
-        """Lists, probabilities and curves of all users; False where a score can not be used."""
-        tables = self.tables
-        whole = not self.utility.counts_all_relevant
-        done, n_rows = 0, 2 if whole else FIRST_ROWS
-        while True:
-            table = tables.table(n_rows)
-            done, unusable = decide_users(
-                scores,
-                offsets,
-                *parameters,
-                ODDS_CAP,
-                tables.discount,
-                tables.penalty,
-                table,
-                whole,
-                done,
-                lists.scores,
-                lists.positions,
-                lists.lengths,
-                ranked,
-                curves,
-            )
-            if unusable or done == lists.lengths.size:
-                return not unusable
-            n_rows = 2 * table.shape[0]
 
     def decision(
         self, lists: Lists, rows: IntArray, curves: FloatArray, ranked: FloatArray
@@ -193,20 +163,31 @@ class OneAtATime:
         self.parameters = calibration.parameters_of(everybody)
         self.reasons = calibration.reasons(everybody)
 
-    def decide(self, scores: AnyFloatArray, row: int) -> OneList:
-        """As the policy's ``decide``, for scores in single precision that can be used."""
+    def decide(self, scores: AnyFloatArray, row: int) -> OneList | None:
+        """As the policy's ``decide``; None where single precision is not enough."""
         policy = self.policy
-        max_k = policy.max_k
-        lists = Lists.room(1, max_k, np.float32)
-        ranked, curves = np.empty((1, max_k)), np.empty((1, max_k + 1))
         slope, intercept, ratio, odds = self.parameters
         begin, end = row + 1, row + 2
         own = (slope[begin:end], intercept[begin:end], ratio[begin:end], odds[begin:end])
+        scan = Scan(policy.tables, own, 1, scores.size)
         offsets = np.array([0, scores.size], dtype=np.int64)
-        policy.fill(scores, offsets, own, lists, ranked, curves)
+        scan.add(scores, offsets)
+        lists, ranked, curves = scan.conclude(offsets[1:])
+        if lists.lengths[0] < 0:
+            return None
         k = np.empty(1, dtype=np.int32)
-        best_lengths(curves, policy.min_k, max_k, lists.lengths, k)
+        best_lengths(curves, policy.min_k, policy.max_k, lists.lengths, k)
         return OneList.of(lists, int(k[0]), int(self.reasons[begin]), curves, ranked)
+
+
+def put(
+    lists: Lists, ranked: FloatArray, curves: FloatArray, places: IntArray, found: Decision
+) -> None:
+    """Put what was found about some users into the arrays about all."""
+    lists.scores[places] = found.lists.scores
+    lists.positions[places] = found.lists.positions
+    lists.lengths[places] = found.lists.lengths
+    ranked[places], curves[places] = found.probabilities, found.curves
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,10 +2,8 @@
 
 A large catalogue's scores are more than a processor keeps near itself: written out for a block of
 users and read again, they take as long as the product. So the product is computed for ``TILE``
-items of a block of users, scanned while it is near (``_kernels.fused``), and forgotten. What is
-kept of a user is a few sums and the scores that may still matter, of which there is room for
-``ROOM`` and some. Whoever needs more, or is not served by single precision, is done by the block
-as with any other source.
+items of a block of users, scanned while it is near (``_scan``), and forgotten. Whoever is not
+served by single precision is done by the block, as with any other source.
 """
 
 from __future__ import annotations
@@ -17,19 +15,16 @@ import numpy as np
 
 from topperk._blocks import Alignment, Part
 from topperk._kernels.arrays import FloatArray, IntArray, OffsetArray
-from topperk._kernels.fused import conclude_users, scan_tile
 from topperk._kernels.lanes import MASKED
-from topperk._kernels.scanning import LANE_SUMS, LEAST
 from topperk._outcomes import Lists
-from topperk._policies import Decision, PersonalPolicy, Policy
-from topperk._utility_tables import FIRST_ROWS
-from topperk.calibration import ODDS_CAP, PlattCalibration
+from topperk._policies import Decision, PersonalPolicy, Policy, put
+from topperk._scan import ROOM, Scan
+from topperk.calibration import PlattCalibration
 from topperk.scores import Factors, ScoreSource
 
 # Measured by benchmarks/bench_lists.py: a product of 256 users with 2,048 items is as fast as with
 # all items, and its 2 MB are still near when they are scanned.
 TILE = 2048
-ROOM = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,45 +78,21 @@ class Tiles:
     ) -> Decision:
         """Lists, curves and lengths; ``by_block`` decides for those who can not be done here."""
         lists, ranked, curves = self._lists(users, rows)
-        rest = np.flatnonzero(lists.lengths < 0)
+        rest = np.flatnonzero(lists.lengths < 0).astype(np.int32)
         if rest.size:
-            others = by_block(users[rest])
-            lists.scores[rest] = others.lists.scores
-            lists.positions[rest] = others.lists.positions
-            lists.lengths[rest] = others.lists.lengths
-            ranked[rest], curves[rest] = others.probabilities, others.curves
+            put(lists, ranked, curves, rest, by_block(users[rest]))
         return self.policy.decision(lists, rows, curves, ranked)
 
     def _lists(self, users: IntArray, rows: IntArray) -> tuple[Lists, FloatArray, FloatArray]:
         """Lists, their probabilities and curves; the length -1 where they could not be made."""
-        policy, known = self.policy, self.known
-        n, max_k, n_items = users.size, policy.max_k, self.source.ids.n_items
-        room = min(ROOM + 2 * max_k, n_items) + MASKED
-        near_scores = np.empty((n, room), dtype=np.float32)
-        near = np.empty((n, room), dtype=np.int32)
-        heads = np.empty(n, dtype=np.float32)
-        thresholds = np.full(n, LEAST)
-        sizes = np.zeros(n, dtype=np.int32)
-        sums = np.zeros((n, LANE_SUMS + 1))
-        seen_at = np.where(rows >= 0, known.offsets[rows], 0)
-        seen_ends = np.where(rows >= 0, known.offsets[rows + 1], 0)
-        slope, intercept, ratio, odds = self.calibration.parameters_of(rows)
-        whole = not policy.utility.counts_all_relevant
+        n, n_items, known = users.size, self.source.ids.n_items, self.known
+        scan = Scan(self.policy.tables, self.calibration.parameters_of(rows), n, n_items)
+        ends = np.where(rows >= 0, known.offsets[rows + 1], 0)
+        seen = ends, known.items, np.where(rows >= 0, known.offsets[rows], 0)
         tile = np.empty(n * min(TILE, n_items), dtype=np.float32)
         for begin in range(0, n_items, TILE):
             width = min(TILE, n_items - begin)
-            scores = tile[: n * width].reshape(n, width)
-            self.source.tile(users, begin, scores)
-            scan_tile(
-                scores, begin, seen_ends, known.items, seen_at, slope, intercept, ratio, odds,
-                whole, max_k, heads, thresholds, sizes, near_scores, near, sums,
-            )  # fmt: skip
-        lists = Lists.room(n, max_k, np.float32)
-        ranked, curves = np.empty((n, max_k)), np.empty((n, max_k + 1))
-        tables = policy.tables
-        conclude_users(
-            n_items, slope, intercept, ratio, odds, ODDS_CAP, tables.discount, tables.penalty,
-            tables.table(2 if whole else FIRST_ROWS), whole, heads, sizes, near_scores, near, sums,
-            lists.scores, lists.positions, lists.lengths, ranked, curves,
-        )  # fmt: skip
-        return lists, ranked, curves
+            scores = tile[: n * width]
+            self.source.tile(users, begin, scores.reshape(n, width))
+            scan.add(scores, np.arange(n + 1, dtype=np.int64) * width, begin, seen)
+        return scan.conclude(np.full(n, n_items, dtype=np.int64))

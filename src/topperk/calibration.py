@@ -60,6 +60,8 @@ SCALES = ("logit", "probability")
 # odds of an in-sample p above one half would be a probability above 1; a certain item would make
 # every longer list look worse than it is
 ODDS_CAP = 0.98
+# Slope, intercept, ratio and whether odds, as kernels take them.
+Parameters: TypeAlias = tuple[FloatArray, FloatArray, FloatArray, IntArray]
 
 
 class Calibration(Protocol):
@@ -143,9 +145,7 @@ class PlattCalibration:
         told = ", ".join(f"{count} {Reason.of(code).name.lower()}" for code, count in pairs)
         return f"PlattCalibration({len(self.users)} users: {told or 'none'}; {self.correction!r})"
 
-    def parameters_of(
-        self, rows: IntArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray, npt.NDArray[np.int32]]:
+    def parameters_of(self, rows: IntArray) -> Parameters:
         """Slope, intercept, ratio and whether odds, as ``calibrating.probabilities_of`` takes them.
 
         The shift is part of the intercept.

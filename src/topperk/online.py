@@ -70,11 +70,10 @@ class Desk:
         row = self.users.one(user_id, "user_id")
         values = _values(scores, len(given))
         order, items, own = self._arranged(row, user_id, given, values)
+        found = None
         if self.fused is not None and own.dtype == np.float32:
             found = self.fused.decide(own, row)
-        else:
-            found = self._decided(row, user_id, items, own)
-        k, positions, p, utility, reason = found
+        k, positions, p, utility, reason = found or self._decided(row, user_id, items, own)
         places = order.take(positions)
         if isinstance(item_ids, np.ndarray):
             chosen: Any = item_ids[places]

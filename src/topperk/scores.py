@@ -27,6 +27,7 @@ import polars as pl
 from topperk._frames import read_columns
 from topperk._kernels.arrays import AnyFloatArray, IntArray, OffsetArray
 from topperk._npz import read_npz, stored_kind, write_npz
+from topperk._score_block import ScoreBlock, ranges
 from topperk._score_checks import (
     as_floats,
     float_array,
@@ -48,43 +49,6 @@ __all__ = [
     "ScoreSource",
     "load_scores",
 ]
-
-EVERY_ITEM = np.empty(0, dtype=np.int32)
-
-
-@dataclass(frozen=True, eq=False)
-class ScoreBlock:
-    """The candidates of some users, flat: user j's are ``offsets[j]..offsets[j + 1]``.
-
-    ``items`` holds item codes, ascending within a user, or is empty where every user's candidates
-    are all items in the order of their codes. ``scores`` belongs to the block: whoever receives it
-    may write into it.
-    """
-
-    users: IntArray
-    scores: AnyFloatArray
-    offsets: OffsetArray
-    items: IntArray
-
-    def __repr__(self) -> str:
-        """The sizes."""
-        return f"ScoreBlock({self.users.size} users, {self.scores.size} scores)"
-
-    @staticmethod
-    def of_rows(users: IntArray, rows: AnyFloatArray) -> ScoreBlock:
-        """A block that holds every item, from an (n_users, n_items) array of its own."""
-        n, n_items = rows.shape
-        offsets = np.arange(n + 1, dtype=np.int64) * n_items
-        return ScoreBlock(users, np.ascontiguousarray(rows).reshape(-1), offsets, EVERY_ITEM)
-
-    def items_at(self, positions: IntArray) -> IntArray:
-        """Item codes of positions in each user's own part, a row per user; -1 stays."""
-        if self.items.size == 0:
-            return positions
-        flat = self.offsets[:-1, None] + np.maximum(positions, 0)
-        return np.where(
-            positions < 0, np.int32(-1), self.items[np.minimum(flat, self.items.size - 1)]
-        )
 
 
 @runtime_checkable
@@ -329,9 +293,7 @@ class Candidates:
 
     def block(self, users: IntArray) -> ScoreBlock:
         """The candidates of the users with these codes, in this order."""
-        counts = self.offsets[users + 1] - self.offsets[users]
-        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        take = np.arange(offsets[-1]) + np.repeat(self.offsets[users] - offsets[:-1], counts)
+        take, offsets = ranges(self.offsets, users)
         return ScoreBlock(users, self.scores[take], offsets, self.items[take])
 
 

@@ -15,11 +15,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar, cast
 
+import numpy as np
 from numba import njit
 
 from topperk._kernels.keeping import keep
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+# A first value for what is handed to another kernel: the constant 0 would be a type of its own.
+NOUGHT = cast(int, np.int64(0))
 
 # No kernel is called through a C pointer: the wrapper for that is left out.
 _plain = partial(njit, nogil=True, error_model="numpy", no_cfunc_wrapper=True)

@@ -3,8 +3,8 @@
 For the scores s of one user, with odds rho = c e / (1 + d e), e = exp(a s + b):
 
 1. *Scan* (``scanning``): one pass over the scores gathers those that may be in the list or belong
-   to the head, and takes the odds power sums of the tail. A catalogue may come in pieces
-   (``scan_tile``), so that its scores never exist all at once.
+   to the head, and takes the odds power sums of the tail. A catalogue may come in tiles, so that
+   its scores never exist all at once.
 2. *Conclude*: the gathered are few. Their probabilities are computed in float64, the best K put in
    order, the head convolved into the distribution of the tail (``counting``), and the curve follows
    as everywhere (``curves``).
@@ -12,37 +12,33 @@ For the scores s of one user, with odds rho = c e / (1 + d e), e = exp(a s + b):
 Against the same scores in float64 throughout, a power sum errs by 1e-6 of itself at most, and
 mostly by 1e-8, as the single errors are rounding; an expected utility follows the sums. Counts of
 a probability below ``NEGLIGIBLE`` are left out. ``LANE_SUMS`` power sums are kept where the terms
-left out are below ``DROPPED``. Otherwise the user is done in float64 (``count_pmf_exact``), as is
-one whose slope is not positive.
+left out are below ``DROPPED``. Otherwise the user is left to float64, as is one whose slope is not
+positive.
 Cost for n items: the scan, then O(head x width + K x width).
 """
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
 from topperk._kernels.arrays import AnyFloatArray, FloatArray, IntArray, OffsetArray
 from topperk._kernels.calibrating import probability_at
-from topperk._kernels.compiling import kernel
+from topperk._kernels.compiling import NOUGHT, kernel
 from topperk._kernels.counting import (
-    MANY_SUMS,
     ROOM,
-    count_pmf_exact,
     dropped_terms_bound,
     tail_pmf,
     with_items,
 )
 from topperk._kernels.curves import Lanes, curve_from_counts, curve_without_total, lanes_of
-from topperk._kernels.lanes import MASKED
-from topperk._kernels.ranking import longest_of
 from topperk._kernels.scanning import (
     BEYOND,
     COUNTED,
     EDGE,
     LANE_SUMS,
-    LEAST,
     LOWEST,
-    NOT_IN_LANES,
     columns_for,
     ordered,
     scan,
@@ -54,7 +50,7 @@ DROPPED = 1e-7
 NEGLIGIBLE = 1e-12
 # The largest odds in the tail: in float32 an item at the threshold may fall to either side of it.
 EDGE_ROUNDED = EDGE * (1.0 + 1e-4)
-UNUSABLE = -2
+UNUSABLE = cast(int, np.int64(-2))
 
 
 @kernel
@@ -76,12 +72,11 @@ def conclude(
 ) -> tuple[int, int]:
     """Fill one user's list and its probabilities, and ``hits`` with those of the head.
 
-    Returns how many are in the list and in the head, or UNUSABLE twice. ``near_scores`` and
-    ``near``, the gathered, are overwritten.
+    Returns how many are in the list and in the head; the former is negative where the scores can
+    not be used or put in order. ``near_scores`` and ``near``, the gathered, are overwritten.
     """
     threshold = score_reached_by(part_of(near_scores, 0, size), top_scores.size)
-    n_head, n_best = 0, 0
-    bad = 0
+    n_head = n_best = bad = NOUGHT
     for i in range(size):
         s, at = near_scores[i], near[i]
         bad += not s < BEYOND
@@ -89,8 +84,8 @@ def conclude(
         n_head += s >= head
         near_scores[n_best], near[n_best] = s, at
         n_best += s >= threshold
-    if bad:
-        return UNUSABLE, UNUSABLE
+    if bad or n_best > better.size:
+        return UNUSABLE, n_head
     for i in range(n_head):
         hits[i] = probability_at(a * hits[i] + b, ratio, odds, cap)
     n = ordered(
@@ -139,92 +134,9 @@ def fill_curve(
 
 
 @kernel
-def decide_users(
+def scan_users(
     scores: AnyFloatArray,
     offsets: OffsetArray,
-    slope: FloatArray,
-    intercept: FloatArray,
-    ratio: FloatArray,
-    odds: IntArray,
-    cap: float,
-    discount: FloatArray,
-    penalty: FloatArray,
-    table: FloatArray,
-    whole: bool,
-    begin: int,
-    top_scores: AnyFloatArray,
-    positions: IntArray,
-    lengths: IntArray,
-    ranked: FloatArray,
-    curves: FloatArray,
-) -> tuple[int, bool]:
-    """Lists, their probabilities and curves, for users begin.. of a block.
-
-    The calibration is as in ``calibrating.probabilities_of``. ``whole``: the utility does not
-    depend on the number of relevant items, and ``table[1]`` is its normaliser. Beyond a user's
-    candidates positions are -1, scores minus infinity, probabilities 0 and curves NaN. Returns the
-    first user that was not done, and whether that is for a score that can not be used; otherwise
-    for a count beyond the rows of ``table``.
-    """
-    n_users, max_k = positions.shape
-    longest = longest_of(offsets)
-    columns = np.empty(columns_for(max_k), dtype=np.float32)
-    near_scores = np.empty(longest + MASKED, dtype=np.float32)
-    near = np.empty(longest + MASKED, dtype=np.int32)
-    better = np.empty(COUNTED, dtype=np.int32)
-    sums = np.empty(MANY_SUMS + 1)
-    scratch = np.empty((3, longest + ROOM))
-    everything = np.empty(0)
-    lanes = lanes_of(max_k)
-    for u in range(begin, n_users):
-        own = part_of(scores, offsets[u], offsets[u + 1])
-        a, b, c, as_odds = slope[u], intercept[u], ratio[u], odds[u]
-        top, top_at, p = row_of(top_scores, u), row_of(positions, u), row_of(ranked, u)
-        hits = row_of(scratch, 2)
-        in_lanes = not whole
-        for j in range(LANE_SUMS + 1):
-            sums[j] = 0.0
-        size, head, _ = scan(
-            own, 0, a, b, c, as_odds, whole, max_k, columns, LEAST, near_scores, near, 0, sums
-        )
-        if size == NOT_IN_LANES:
-            in_lanes = False
-            size, head, _ = scan(
-                own, 0, a, b, c, as_odds, True, max_k, columns, LEAST, near_scores, near, 0, sums
-            )
-        n, n_head = conclude(
-            size, a, b, c, as_odds, cap, head, near_scores, near, better, top, top_at, p, hits
-        )  # fmt: skip
-        if n == UNUSABLE:
-            return u, True
-        lengths[u] = n
-        curve = row_of(curves, u)
-        if whole or (in_lanes and dropped_terms_bound(sums, LANE_SUMS, EDGE_ROUNDED) <= DROPPED):
-            if not fill_curve(
-                n, n_head, own.size, sums, p, discount, penalty, table, whole, scratch,
-                lanes, curve,
-            ):  # fmt: skip
-                return u, False
-            continue
-        if everything.size == 0:
-            everything = np.empty(longest)
-        for i in range(own.size):
-            everything[i] = 0.0
-            if own[i] > LOWEST:
-                everything[i] = probability_at(a * own[i] + b, c, as_odds, cap)
-        first, last = count_pmf_exact(part_of(everything, 0, own.size), sums, scratch)
-        if last + 1 >= table.shape[0]:
-            return u, False
-        pmf = row_of(scratch, 0)
-        curve_from_counts(pmf, first, last, p, n, discount, penalty, table, lanes, curve)
-        for k in range(n + 1, curve.size):
-            curve[k] = np.nan
-    return n_users, False
-
-
-@kernel
-def scan_tile(
-    tile: AnyFloatArray,
     begin: int,
     seen_ends: OffsetArray,
     seen_items: IntArray,
@@ -237,40 +149,55 @@ def scan_tile(
     max_k: int,
     heads: AnyFloatArray,
     thresholds: AnyFloatArray,
-    sizes: IntArray,
+    sizes: OffsetArray,
     near_scores: AnyFloatArray,
     near: IntArray,
     sums: FloatArray,
 ) -> None:
-    """``scan`` for the scores of all users for the items from ``begin`` on, a row per user.
+    """``scan`` for all users of a block, or of a tile of it that begins at position ``begin``.
 
-    ``seen_items[seen_at[u]:seen_ends[u]]``, which ascends, is what user u has seen and was not met
-    in earlier tiles; ``seen_at`` moves on. A user who can not be done in this way keeps a size that
-    is negative or beyond the room in ``near``.
+    The calibration is as in ``calibrating.probabilities_of``. ``whole``: the utility does not
+    depend on the number of relevant items. ``seen_items[seen_at[u]:seen_ends[u]]``, which ascends,
+    are positions that user u has seen and that were not met in earlier tiles; ``seen_at`` moves on.
+    A user who can not be done in this way keeps a size that is negative or beyond the room there is
+    in ``near``.
     """
-    n_users, width = tile.shape
     columns = np.empty(columns_for(max_k), dtype=np.float32)
-    for u in range(n_users):
-        own = row_of(tile, u)
+    room = near.shape[1]
+    for u in range(offsets.size - 1):
+        own = part_of(scores, offsets[u], offsets[u + 1])
+        end = begin + own.size
         usable = True
-        while seen_at[u] < seen_ends[u] and seen_items[seen_at[u]] < begin + width:
+        while seen_at[u] < seen_ends[u] and seen_items[seen_at[u]] < end:
             at = seen_items[seen_at[u]] - begin
             usable = usable and own[at] < BEYOND
             own[at] = LOWEST
             seen_at[u] += 1
         if not usable:
             sizes[u] = UNUSABLE
-        if sizes[u] < 0 or sizes[u] > near.shape[1]:
+        size = int(sizes[u])
+        if size < 0 or size > room:
             continue
         sizes[u], heads[u], thresholds[u] = scan(
-            own, begin, slope[u], intercept[u], ratio[u], odds[u], whole, max_k, columns,
-            thresholds[u], row_of(near_scores, u), row_of(near, u), sizes[u], row_of(sums, u),
-        )  # fmt: skip
+            own,
+            begin,
+            slope[u],
+            intercept[u],
+            ratio[u],
+            odds[u],
+            whole,
+            max_k,
+            columns,
+            thresholds[u],
+            row_of(near_scores, u),
+            row_of(near, u),
+            size,
+            row_of(sums, u),
+        )
 
 
 @kernel
 def conclude_users(
-    n_items: int,
     slope: FloatArray,
     intercept: FloatArray,
     ratio: FloatArray,
@@ -280,8 +207,9 @@ def conclude_users(
     penalty: FloatArray,
     table: FloatArray,
     whole: bool,
+    n_items: OffsetArray,
     heads: AnyFloatArray,
-    sizes: IntArray,
+    sizes: OffsetArray,
     near_scores: AnyFloatArray,
     near: IntArray,
     sums: FloatArray,
@@ -291,26 +219,57 @@ def conclude_users(
     ranked: FloatArray,
     curves: FloatArray,
 ) -> None:
-    """As ``decide_users`` after all tiles. Whoever could not be done gets the length -1."""
+    """Lists, their probabilities and curves, from what ``scan_users`` found in ``n_items`` each.
+
+    ``table[1]`` is the normaliser of a utility that is ``whole``. Beyond a user's candidates
+    positions are -1, scores minus infinity, probabilities 0 and curves NaN. Users who can not be
+    done in this way get the length -1: too many gathered, too many equal scores, odds too large for
+    so few sums, a count beyond the rows of ``table``, or a score that can not be used.
+    """
     n_users, max_k = positions.shape
     room = near.shape[1]
-    better = np.empty(COUNTED, dtype=np.int32)
-    scratch = np.empty((3, n_items + ROOM))
+    better = np.empty(max(COUNTED, 2 * max_k), dtype=np.int32)
+    most = room
+    for u in range(n_users):
+        most = max(most, n_items[u])
+    scratch = np.empty((3, most + ROOM))
     lanes = lanes_of(max_k)
     for u in range(n_users):
         lengths[u] = -1
         own_sums, p = row_of(sums, u), row_of(ranked, u)
-        if sizes[u] < 0 or sizes[u] > room:
+        size = int(sizes[u])
+        if size < 0 or size > room:
             continue
         if not whole and dropped_terms_bound(own_sums, LANE_SUMS, EDGE_ROUNDED) > DROPPED:
             continue
         n, n_head = conclude(
-            sizes[u], slope[u], intercept[u], ratio[u], odds[u], cap, heads[u],
-            row_of(near_scores, u), row_of(near, u), better, row_of(top_scores, u),
-            row_of(positions, u), p, row_of(scratch, 2),
-        )  # fmt: skip
-        if n != UNUSABLE and fill_curve(
-            n, n_head, n_items, own_sums, p, discount, penalty, table, whole, scratch, lanes,
+            size,
+            slope[u],
+            intercept[u],
+            ratio[u],
+            odds[u],
+            cap,
+            heads[u],
+            row_of(near_scores, u),
+            row_of(near, u),
+            better,
+            row_of(top_scores, u),
+            row_of(positions, u),
+            p,
+            row_of(scratch, 2),
+        )
+        if n >= 0 and fill_curve(
+            n,
+            n_head,
+            n_items[u],
+            own_sums,
+            p,
+            discount,
+            penalty,
+            table,
+            whole,
+            scratch,
+            lanes,
             row_of(curves, u),
-        ):  # fmt: skip
+        ):
             lengths[u] = n

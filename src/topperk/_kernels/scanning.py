@@ -14,15 +14,15 @@ instructions per 16 items.
 from __future__ import annotations
 
 import math
+from typing import cast
 
 import numpy as np
 
 from topperk._kernels.arrays import AnyFloatArray, FloatArray, IntArray
-from topperk._kernels.compiling import inlined_kernel, kernel, lane_kernel
+from topperk._kernels.compiling import NOUGHT, inlined_kernel, kernel, lane_kernel
 from topperk._kernels.counting import HEAD_THRESHOLD
 from topperk._kernels.exponential import LOG2_E, fast_exp2_single
 from topperk._kernels.lanes import MASKED, larger, lowest_bit, not_less, where_less
-from topperk._kernels.ranking import top_of
 from topperk._kernels.views import part_of
 
 # The scores looked at for a first bound, and how many columns they are laid out in: some times K,
@@ -30,10 +30,11 @@ from topperk._kernels.views import part_of
 COLUMNS_PER_RANK = 5
 ROWS_OF_COLUMNS = 8
 SUMMED_TOGETHER = 1024
-LANE_SUMS = 6
+LANE_SUMS = cast(int, np.int64(6))  # of one type with other numbers of sums: see compiling
 # Halvings of the range in which the K-th best score is sought; one that K to 1.25 K reach will do.
 HALVINGS = 12
-# Up to so many candidates for a list are put in order by counting who is better than each.
+# So many candidates for a list, or two for each rank, are put in order by counting who is better
+# than each; more are rare, as it takes equal scores.
 COUNTED = 512
 
 LOWEST, BEYOND = np.float32(-np.inf), np.float32(np.inf)
@@ -52,7 +53,7 @@ FARTHEST = 1e30
 SLIGHT = np.float32(2.0**-21)
 
 # What a scan says instead of how many it has gathered.
-NOT_IN_LANES = -1
+NOT_IN_LANES = cast(int, np.int64(-1))
 
 
 @inlined_kernel
@@ -248,7 +249,7 @@ def scan(
         # Too many: with a higher bound, from all that there are so far, there may be room.
         known = part_of(near_scores, 0, size)
         threshold = max(threshold, score_reached_by(known, max_k))
-        kept = 0
+        kept = NOUGHT
         for i in range(size):
             if not near_scores[i] < min(threshold, head):
                 near_scores[kept], near[kept] = near_scores[i], near[i]
@@ -278,13 +279,8 @@ def ordered(
 ) -> int:
     """The best in order (equal scores: as they come), ``places`` of them; returns how many.
 
-    ``better``: scratch.
+    ``better``: scratch for as many as there may be.
     """
-    if scores.size > COUNTED:
-        n = top_of(scores, top_scores, top_positions)
-        for r in range(n):
-            top_positions[r] = places[top_positions[r]]
-        return n
     n = min(scores.size, top_scores.size)
     n_better(scores, part_of(better, 0, scores.size))
     for r in range(n):

@@ -12,7 +12,7 @@ from numba.core import event
 
 from topperk import ChoiceOfK, FittedK, PersonalizedK, evaluate, usual_methods
 from topperk._codes import IntegerCodes
-from topperk._kernels.fused import decide_users
+from topperk._kernels.fused import scan_users
 from topperk.calibration import Calibrator, GlobalPlatt, Uncalibrated, UserPlatt
 from topperk.datasets.simulated import World, simulate_world
 from topperk.ids import IdIndex
@@ -62,7 +62,7 @@ def watching(at_first: Callable[[], None]) -> Iterator[list[str]]:
 
 def cache_folder() -> str | None:
     """Where compiled kernels are kept, or None where no folder can be written."""
-    folder: str | None = cast(Any, decide_users).stats.cache_path
+    folder: str | None = cast(Any, scan_users).stats.cache_path
     return folder
 
 
