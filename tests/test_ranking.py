@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -150,16 +149,6 @@ def test_nothing_is_written_where_nobody_has_a_candidate() -> None:
     )
     assert out_offsets.tolist() == [0, 0, 0]
     assert out.tolist() == [-9] * 6
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_the_first_score_that_can_not_be_used_is_found(bad: float, dtype: type) -> None:
-    scores = np.array([1.0, -np.inf, bad, 0.0, bad], dtype=dtype)
-    assert ranking.first_invalid(scores) == 2
-    assert ranking.first_invalid(scores[3:]) == 1
-    assert ranking.first_invalid(scores[:2]) == -1
-    assert ranking.first_invalid(scores[:0]) == -1
 
 
 # --- the best ---------------------------------------------------------------------------------

@@ -351,21 +351,17 @@ class Fit:
             def correct(
                 block: ScoreBlock, rows: IntArray, positives: IntArray, offsets: OffsetArray
             ) -> None:
-                held = np.empty(rows.size)
-                rest = np.empty(rows.size)
-                a, b = slope[rows], intercept[rows]
-                calibrating.expected_counts(
-                    block.scores, block.offsets, positives, offsets, a, b, held, rest
+                own = np.empty(rows.size)
+                calibrating.held_out_corrections(
+                    block.scores,
+                    block.offsets,
+                    positives,
+                    offsets,
+                    slope[rows],
+                    intercept[rows],
+                    correction == "shift",
+                    own,
                 )
-                if correction == "ratio":
-                    possible = rest > 0.0
-                    own = np.ones(rows.size)
-                    own[possible] = (rest[possible] + held[possible]) / rest[possible]
-                else:
-                    own = np.empty(rows.size)
-                    at = block.offsets[np.repeat(np.arange(rows.size), np.diff(offsets))]
-                    block.scores[at + positives] = -np.inf
-                    calibrating.logit_shifts(block.scores, block.offsets, a, b, rest + held, own)
                 adjustment[rows] = own
 
             for _ in self._over("correcting for validation", correct):

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from topperk._kernels.arrays import AnyFloatArray, IntArray
-from topperk._kernels.ranking import first_invalid
 from topperk.errors import IdError, ScoreError
 from topperk.ids import IdIndex, Ids
 
@@ -103,7 +102,9 @@ def check_shape(block: ScoreBlock, users: IntArray, ids: Ids) -> None:
 
 def check_usable(block: ScoreBlock, ids: Ids) -> None:
     """Raise ScoreError where a score is NaN or plus infinity. Cost: one pass over the scores."""
-    refuse_score_at(first_invalid(block.scores), block, ids)
+    # The largest of numbers that are not all numbers is NaN.
+    if block.scores.size and not block.scores.max() < np.inf:
+        refuse_score_at(int(np.argmin(block.scores < np.inf)), block, ids)
 
 
 def refuse_score_at(bad: int, block: ScoreBlock, ids: Ids) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from topperk._kernels.arrays import AnyFloatArray, FloatArray, IntArray, OffsetArray
 from topperk._kernels.compiling import inlined_kernel, kernel, lane_kernel
 from topperk._kernels.exponential import fast_exp
 from topperk._kernels.lanes import larger, where_less
+from topperk._kernels.logistic_sums import compacted
 from topperk._kernels.ranking import longest_of
+from topperk._kernels.views import part_of
 
 
 @inlined_kernel
@@ -44,17 +48,6 @@ def probabilities_of(
                 out[i] = 0.0
 
 
-@kernel
-def compacted(scores: AnyFloatArray, x: FloatArray) -> FloatArray:
-    """The candidates' scores, without the gaps: copied to where ``x`` begins (even in place)."""
-    n = 0
-    for i in range(scores.size):
-        if scores[i] > -np.inf:
-            x[n] = scores[i]
-            n += 1
-    return x[:n]
-
-
 @lane_kernel
 def probability_sums(x: FloatArray, a: float, b: float) -> tuple[float, float]:
     """The sums of p = sigmoid(a x + b) and of p (1 - p)."""
@@ -72,70 +65,66 @@ def probability_sums(x: FloatArray, a: float, b: float) -> tuple[float, float]:
 
 
 @kernel
-def expected_counts(
+def logit_shift(x: FloatArray, a: float, b: float, target: float) -> float:
+    """The shift d with sum_i sigmoid(a x_i + b + d) = target.
+
+    Newton for the logarithm of the sum, which is nearly straight, inside a bracket; the sum is
+    increasing in d. Where the target can not be reached (no candidates, or as many expected as
+    there are) the shift is 0.
+    """
+    if not 0.0 < target < x.size:
+        return 0.0
+    low, high = -50.0, 50.0
+    d = 0.0
+    for _ in range(80):
+        total, spread = probability_sums(x, a, b + d)
+        gap = total - target
+        if abs(gap) <= 1e-12 * target:
+            break
+        if gap > 0.0:
+            high = d
+        else:
+            low = d
+        d = d - math.log(total / target) * total / spread if spread > 0.0 else low - 1.0
+        if not low < d < high:
+            d = 0.5 * (low + high)
+        if high - low < 1e-13:
+            break
+    return d
+
+
+@kernel
+def held_out_corrections(
     scores: AnyFloatArray,
     offsets: OffsetArray,
     positives: IntArray,
     positive_offsets: OffsetArray,
     slope: FloatArray,
     intercept: FloatArray,
-    held_out: FloatArray,
-    remaining: FloatArray,
+    shift: bool,
+    out: FloatArray,
 ) -> None:
-    """The sum of p over each user's positives (``held_out``) and over the other candidates."""
-    # Two sums, and no difference of them: where all candidates are held out, nothing remains.
+    """What lets each user's candidates without the positives expect what those with them do.
+
+    The logit shift that does so, or else the ratio of the two (1 where nothing remains).
+    """
     x = np.empty(longest_of(offsets))
     for u in range(offsets.size - 1):
         a, b = slope[u], intercept[u]
-        all_scores = scores[offsets[u] : offsets[u + 1]]
-        own = x[: all_scores.size]
+        begin = offsets[u]
+        own = part_of(x, 0, offsets[u + 1] - begin)
         for i in range(own.size):
-            own[i] = all_scores[i]
+            own[i] = scores[begin + i]
+        # Two sums, and no difference of them: where all candidates are held out, nothing remains.
         held = 0.0
         for j in range(positive_offsets[u], positive_offsets[u + 1]):
             s = own[positives[j]]
             if s > -np.inf:
                 held += 1.0 / (1.0 + fast_exp(-(a * s + b)))
                 own[positives[j]] = -np.inf
-        held_out[u] = held
-        remaining[u], _ = probability_sums(compacted(own, own), a, b)
-
-
-@kernel
-def logit_shifts(
-    scores: AnyFloatArray,
-    offsets: OffsetArray,
-    slope: FloatArray,
-    intercept: FloatArray,
-    target: FloatArray,
-    out: FloatArray,
-) -> None:
-    """The shift d with sum_i sigmoid(a s_i + b + d) = target over each user's candidates.
-
-    Newton inside a bracket; the sum is increasing in d. Where the target can not be reached
-    (no candidates, or as many expected as there are) the shift is 0.
-    """
-    x = np.empty(longest_of(offsets))
-    for u in range(offsets.size - 1):
-        a, b = slope[u], intercept[u]
-        own = compacted(scores[offsets[u] : offsets[u + 1]], x)
-        out[u] = 0.0
-        if not 0.0 < target[u] < own.size:
-            continue
-        low, high = -50.0, 50.0
-        d = 0.0
-        for _ in range(80):
-            total, slope_sum = probability_sums(own, a, b + d)
-            gap = total - target[u]
-            if abs(gap) <= 1e-12 * target[u]:
-                break
-            if gap > 0.0:
-                high = d
-            else:
-                low = d
-            d = d - gap / slope_sum if slope_sum > 0.0 else low - 1.0
-            if not low < d < high:
-                d = 0.5 * (low + high)
-            if high - low < 1e-13:
-                break
-        out[u] = d
+        rest = part_of(x, 0, compacted(own, own))
+        remaining, _ = probability_sums(rest, a, b)
+        if shift:
+            out[u] = logit_shift(rest, a, b, remaining + held)
+        else:
+            out[u] = (remaining + held) / remaining if remaining > 0.0 else 1.0

@@ -4,7 +4,7 @@ LLVM turns a loop into vector code only if each step is free of calls and branch
 largest value is a reduction to it only if the terms may be taken in any order. So ``lane_kernel``
 gives that permission for the arithmetic that stands in the loop itself (``inlined_kernel``s that it
 calls keep theirs), and the functions below choose between two values without a branch. A NaN has no
-meaning in such a loop: scores are looked at before (``ranking.first_invalid``).
+meaning in such a loop: scores are looked at before (``_score_checks.check_usable``).
 """
 
 from __future__ import annotations

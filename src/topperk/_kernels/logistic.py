@@ -51,7 +51,7 @@ NOT_CONVERGED = 3
 
 
 @kernel
-def positives_of(scores: AnyFloatArray, positions: IntArray, hits: AnyFloatArray) -> int:
+def positives_of(scores: AnyFloatArray, positions: IntArray, hits: FloatArray) -> int:
     """Copy the scores at ``positions`` to ``hits``, if they are candidates; return how many."""
     n = 0
     for j in range(positions.size):
@@ -80,8 +80,9 @@ def newton_step(
 
 @kernel
 def newton(
-    x: AnyFloatArray,
-    hits: AnyFloatArray,
+    x: FloatArray,
+    single: AnyFloatArray,
+    hits: FloatArray,
     origin: float,
     unit: float,
     prior: FloatArray,
@@ -91,9 +92,9 @@ def newton(
 ) -> tuple[float, float, int, int]:
     """Fit (a, b) to the candidates ``x``, positive those that are ``hits`` too.
 
-    Returns (a, b, outcome, steps). ``prior``: (m_a, m_b, P_aa, P_ab, P_bb); ``start_a``,
-    ``start_b``: where to begin, NaN for a guess; ``covariance`` gets the inverse Hessian (aa, ab,
-    bb). All in units of (x - origin) / unit.
+    Returns (a, b, outcome, steps). ``single``: room for x in single precision; ``prior``: (m_a,
+    m_b, P_aa, P_ab, P_bb); ``start_a``, ``start_b``: where to begin, NaN for a guess;
+    ``covariance`` gets the inverse Hessian (aa, ab, bb). All in units of (x - origin) / unit.
     """
     centre, scale = centre_and_scale(x)
     # y = (x - centre) / scale; theta_y = (a * ratio, b + a * shift_up)
@@ -118,12 +119,14 @@ def newton(
         a = start_a * ratio
         b = start_b + start_a * up
 
+    for i in range(x.size):
+        single[i] = x[i]
     steps = 0
     before = np.inf
     guess_a, guess_b = a, b
     while steps < MAX_ROUGH_STEPS:
         steps += 1
-        p_sum, py_sum, h_bb, h_ab, h_aa = sums_single(x, centre, scale, a, b)
+        p_sum, py_sum, h_bb, h_ab, h_aa = sums_single(single, centre, scale, a, b)
         d_a, d_b, reach = newton_step(
             py_sum - sum_positive + p_aa * (a - m_a) + p_ab * (b - m_b),
             p_sum - n_positive + p_ab * (a - m_a) + p_bb * (b - m_b),
@@ -227,8 +230,8 @@ def fit_users(
     outcome and no parameters (NaN).
     """
     longest = longest_of(offsets)
-    buffer = np.empty(longest, dtype=scores.dtype)
-    room = np.empty(longest, dtype=scores.dtype)
+    buffer, room = np.empty(longest), np.empty(longest)
+    single = np.empty(longest, dtype=np.float32)
     for u in range(offsets.size - 1):
         own = part_of(scores, offsets[u], offsets[u + 1])
         places = part_of(positives, positive_offsets[u], positive_offsets[u + 1])
@@ -245,6 +248,7 @@ def fit_users(
             continue
         parameters[u, 0], parameters[u, 1], outcomes[u], steps[u] = newton(
             part_of(buffer, 0, n),
+            part_of(single, 0, n),
             part_of(room, 0, n_positive),
             centre,
             scale,
@@ -273,8 +277,7 @@ def pooled_sums(
     how many and the sum of y.
     """
     longest = longest_of(offsets)
-    x = np.empty(longest, dtype=scores.dtype)
-    hits = np.empty(longest, dtype=scores.dtype)
+    x, hits = np.empty(longest), np.empty(longest)
     for u in range(offsets.size - 1):
         own = part_of(scores, offsets[u], offsets[u + 1])
         places = part_of(positives, positive_offsets[u], positive_offsets[u + 1])
@@ -300,7 +303,7 @@ def add_rows(rows: FloatArray, totals: FloatArray) -> None:
 @kernel
 def moments(scores: AnyFloatArray, offsets: OffsetArray, out: FloatArray) -> None:
     """Each user's count of candidates, their mean, squared deviations, least and greatest."""
-    x = np.empty(longest_of(offsets), dtype=scores.dtype)
+    x = np.empty(longest_of(offsets))
     for u in range(offsets.size - 1):
         n = compacted(part_of(scores, offsets[u], offsets[u + 1]), x)
         row = row_of(out, u)

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from topperk._kernels.arrays import AnyFloatArray
+from topperk._kernels.arrays import AnyFloatArray, FloatArray
 from topperk._kernels.compiling import kernel, lane_kernel
 from topperk._kernels.exponential import LOG2_E, fast_exp, fast_exp2_single
 from topperk._kernels.lanes import larger, where_less
@@ -25,10 +25,10 @@ ZERO, ONE, MOST = np.float32(0.0), np.float32(1.0), np.float32(125.0)
 
 
 @kernel
-def compacted(scores: AnyFloatArray, x: AnyFloatArray) -> int:
+def compacted(scores: AnyFloatArray, x: FloatArray) -> int:
     """Copy the candidates (scores above minus infinity) to where ``x`` begins; return how many.
 
-    May be in place. ``x`` needs room for all scores.
+    ``x`` needs room for all scores.
     """
     n = 0
     for i in range(scores.size):
@@ -38,14 +38,14 @@ def compacted(scores: AnyFloatArray, x: AnyFloatArray) -> int:
 
 
 @lane_kernel
-def spread_of(x: AnyFloatArray) -> tuple[float, float, float, float]:
+def spread_of(x: FloatArray) -> tuple[float, float, float, float]:
     """The sums of x - x[0] and of its square, the least and the greatest of some scores."""
     total = 0.0
     squares = 0.0
-    first = np.float64(x[0])
+    first = x[0]
     least, greatest = first, first
     for i in range(x.size):
-        value = np.float64(x[i])
+        value = x[i]
         d = value - first
         total += d
         squares += d * d
@@ -55,19 +55,19 @@ def spread_of(x: AnyFloatArray) -> tuple[float, float, float, float]:
 
 
 @kernel
-def centre_and_scale(x: AnyFloatArray) -> tuple[float, float]:
+def centre_and_scale(x: FloatArray) -> tuple[float, float]:
     """Mean and standard deviation, the latter 1 where all values are equal to rounding."""
     total, squares, least, greatest = spread_of(x)
     mean = total / x.size
     scale = math.sqrt(max(0.0, squares / x.size - mean * mean))
     if not scale > 1e-12 * max(abs(least), abs(greatest)):
         scale = 1.0
-    return np.float64(x[0]) + mean, scale
+    return x[0] + mean, scale
 
 
 @lane_kernel
 def sums_double(
-    x: AnyFloatArray, centre: float, scale: float, a: float, b: float
+    x: FloatArray, centre: float, scale: float, a: float, b: float
 ) -> tuple[float, float, float, float, float, float]:
     """The sums of log(1 + e^z), p, p y, w, w y, w y^2."""
     log_sum = 0.0
@@ -81,7 +81,7 @@ def sums_double(
         part = part_of(x, begin, min(x.size, begin + MULTIPLIED_TOGETHER))
         product = 1.0
         for i in range(part.size):
-            y = (np.float64(part[i]) - centre) * unit
+            y = (part[i] - centre) * unit
             z = a * y + b
             positive = larger(z, 0.0)
             e = fast_exp(z - 2.0 * positive)
@@ -118,7 +118,7 @@ def sums_in_lanes(
         part = part_of(x, begin, min(x.size, begin + SUMMED_TOGETHER))
         r1 = r2 = r3 = r4 = r5 = ZERO
         for i in range(part.size):
-            d = np.float32(part[i]) - centre
+            d = part[i] - centre
             t = straight(d, slope, slope_rest, intercept)
             e = fast_exp2_single(where_less(t, MOST, t, MOST))
             q = ONE / (ONE + e)

@@ -13,8 +13,6 @@ import numpy as np
 from topperk._kernels.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray, OffsetArray
 from topperk._kernels.compiling import kernel
 
-LOOKED_AT_TOGETHER = 4096
-
 
 @kernel
 def longest_of(offsets: OffsetArray) -> int:
@@ -69,24 +67,6 @@ def exclude(
             if not scores[at] < np.inf:
                 return int(at)
             scores[at] = -np.inf
-    return -1
-
-
-@kernel
-def first_invalid(
-    scores: AnyFloatArray,
-) -> int:
-    """The position of the first score that is NaN or plus infinity, or -1."""
-    # Counted in pieces: a loop that may end early is not vectorised, one that counts is.
-    for begin in range(0, scores.size, LOOKED_AT_TOGETHER):
-        part = scores[begin : begin + LOOKED_AT_TOGETHER]
-        bad = 0
-        for i in range(part.size):
-            bad += not part[i] < np.inf
-        if bad:
-            for i in range(part.size):
-                if not part[i] < np.inf:
-                    return begin + i
     return -1
 
 
