@@ -90,9 +90,9 @@ class Desk:
         codes = self.items.of(given, "item_ids")
         n, n_items = codes.size, self.n_items
         order, items = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32)
-        own = np.empty(n, dtype=values.dtype)
+        own, wide = np.empty(n), values.astype(np.float64)
         status, at = arrange(
-            codes, values, row, self.seen_offsets, self.seen_items, n_items, order, items, own
+            codes, wide, row, self.seen_offsets, self.seen_items, n_items, order, items, own
         )
         if status == UNUSABLE:
             item = as_list(given[at : at + 1])[0]
@@ -101,7 +101,7 @@ class Desk:
         n_unknown = int(items[-1]) - n_items + 1 if n else 0
         if status == REPEATED or (n_unknown > 1 and len(set(as_list(given))) < n):
             raise _repeated(as_list(given), user_id)
-        return order, items, own
+        return order, items, own.astype(values.dtype, copy=False)
 
     def _decided(self, row: int, user_id: Any, items: IntArray, own: AnyFloatArray) -> OneList:
         """What the policy decides about a block of this one user."""
@@ -136,8 +136,7 @@ def _values(scores: npt.ArrayLike, n: int) -> AnyFloatArray:
         )
     if array.dtype != np.float32 and array.dtype != np.float64:
         return as_floats(array, copy=False)
-    # The kernel is compiled for arrays without gaps that can be written to.
-    return array if array.flags.carray else array.copy()
+    return array
 
 
 def _repeated(listed: list[Any], user_id: Any) -> IdError:

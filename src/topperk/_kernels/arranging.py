@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from topperk._kernels.arrays import AnyFloatArray, IntArray, OffsetArray
+from topperk._kernels.arrays import FloatArray, IntArray, OffsetArray
 from topperk._kernels.compiling import kernel
 
 DIGIT = 8
@@ -47,14 +47,14 @@ def ascending(codes: IntArray, order: IntArray) -> None:
 @kernel
 def arrange(
     codes: IntArray,
-    scores: AnyFloatArray,
+    scores: FloatArray,
     row: int,
     seen_offsets: OffsetArray,
     seen_items: IntArray,
     n_items: int,
     order: IntArray,
     items: IntArray,
-    own: AnyFloatArray,
+    own: FloatArray,
 ) -> tuple[int, int]:
     """Fill ``items`` and ``own`` with the codes in ascending order and their scores.
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from topperk._kernels.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray, OffsetArray
 from topperk._kernels.compiling import kernel
+from topperk._kernels.views import part_of, row_of
 
 
 @kernel
@@ -72,8 +73,8 @@ def exclude(
 
 @kernel
 def top_of(
-    scores: AnyFloatArray,
-    top_scores: AnyFloatArray,
+    scores: FloatArray,
+    top_scores: FloatArray,
     top_positions: IntArray,
 ) -> int:
     """The best candidates in order (equal scores: the earlier position first); returns how many.
@@ -111,7 +112,7 @@ def top_of(
 
 @kernel
 def _sift(
-    top_scores: AnyFloatArray,
+    top_scores: FloatArray,
     top_positions: IntArray,
     size: int,
 ) -> None:
@@ -152,12 +153,20 @@ def top_lists(
     Positions count from the user's own first candidate. What a list leaves empty is -1 and
     minus infinity.
     """
+    # In float64, whatever the scores are: the rest is compiled for one type.
+    room, best = np.empty(longest_of(offsets)), np.empty(top_positions.shape[1])
     lengths = np.empty(offsets.size - 1, dtype=np.int32)
     for u in range(offsets.size - 1):
-        own = scores[offsets[u] : offsets[u + 1]]
-        lengths[u] = top_of(own, top_scores[u], top_positions[u])
-        top_scores[u, lengths[u] :] = -np.inf
-        top_positions[u, lengths[u] :] = -1
+        begin = offsets[u]
+        own, places = part_of(room, 0, offsets[u + 1] - begin), row_of(top_positions, u)
+        for i in range(own.size):
+            own[i] = scores[begin + i]
+        n = top_of(own, best, places)
+        for r in range(best.size):
+            top_scores[u, r] = best[r] if r < n else -np.inf
+        for r in range(n, best.size):
+            places[r] = -1
+        lengths[u] = n
     return lengths
 
 
