@@ -10,7 +10,14 @@ from typing import Any, cast
 import numpy as np
 from numba.core import event
 
-from topperk import ChoiceOfK, FittedK, PersonalizedK, evaluate, usual_methods
+from topperk import (
+    ChoiceOfK,
+    FittedK,
+    PersonalizedK,
+    count_distribution,
+    evaluate,
+    usual_methods,
+)
 from topperk._codes import IntegerCodes
 from topperk._kernels.fused import scan_users
 from topperk.calibration import Calibrator, GlobalPlatt, Uncalibrated, UserPlatt
@@ -82,6 +89,7 @@ def compile_all() -> None:
             }
             evaluate(methods, source, world.split, F1())
     IntegerCodes(IdIndex.from_values([1], "ids")).of([1], "ids")  # the world's ids are strings
+    count_distribution([0.5])
 
 
 def _sources(world: World, kind: type[np.floating[Any]]) -> Iterator[ScoreSource]:
