@@ -14,7 +14,7 @@ export PIP_BUILD_CONSTRAINT := constraints.txt
 CLAIMS := expected_utility choose count_distribution platt lists reading threads growth whole
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench bench-quick figures docs pins clean unfit
+.PHONY: help demo test bounds check format bench bench-quick figures docs pins clean unfit
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -24,6 +24,12 @@ demo: $(VENV)/core ## the method at work on a simulated world: a table, and a re
 
 test: $(VENV)/developer ## all tests (make test TESTS="tests/test_split.py -x" for some)
 	$(RUN) -m pytest $(TESTS)
+
+# Inside kernels nothing looks at bounds; here they are compiled so that each access does.
+bounds: $(VENV)/developer ## the tests of the kernels, every access to an array within its bounds
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$$(mktemp -d) $(RUN) -m pytest \
+	  tests/test_calibration.py tests/test_choice.py tests/test_counting.py tests/test_curves.py \
+	  tests/test_fused.py tests/test_online.py tests/test_ranking.py tests/test_tiles.py
 
 check: $(VENV)/developer ## formatting, lint and types; changes nothing
 	@status=0; for command in "ruff format --check" "ruff check" mypy; do \

@@ -152,7 +152,8 @@ def test_what_is_known_ascends_in_the_codes_of_the_source(
     source = tp.Ids.of(users=range(n_users), items=chosen)
     seen = random.random((n_users, n_items)) < 0.5
     offsets = np.concatenate([[0], np.cumsum(seen.sum(axis=1))]).astype(np.int64)
-    part = Seen(offsets, np.nonzero(seen)[1].astype(np.int32))
+    items = [random.permutation(np.flatnonzero(own)) for own in seen]  # in any order
+    part = Seen(offsets, np.concatenate(items).astype(np.int32))
     known = Known.to(align(source, reference), part)
     place = {int(item): code for code, item in enumerate(chosen)}
     for u in range(n_users):

@@ -37,17 +37,20 @@ class Known:
     @staticmethod
     def to(alignment: Alignment, part: Part) -> Known:
         """The items of ``part`` that the source has."""
-        codes = alignment.items
-        if np.array_equal(codes, np.arange(codes.size, dtype=codes.dtype)):
-            return Known(part.offsets, part.items)
-        n = part.offsets.size - 1
-        owner = np.repeat(np.arange(n), np.diff(part.offsets))
-        items = codes[part.items]
-        owner, items = owner[items >= 0], items[items >= 0]
-        if not (np.diff(codes[codes >= 0]) > 0).all():
+        offsets, items, codes = part.offsets, part.items, alignment.items
+        if not np.array_equal(codes, np.arange(codes.size, dtype=codes.dtype)):
+            counts = np.diff(np.concatenate([[0], np.cumsum(codes[items] >= 0)])[offsets])
+            offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+            items = codes[items]
+            items = items[items >= 0]
+        # Where nothing begins anew, a smaller code after a larger one is out of order.
+        falls = np.diff(items) < 0
+        begins = offsets[1:-1]
+        falls[begins[(begins > 0) & (begins < items.size)] - 1] = False
+        if falls.any():
+            owner = np.repeat(np.arange(offsets.size - 1), np.diff(offsets))
             items = items[np.lexsort((items, owner))]
-        offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=n))])
-        return Known(offsets.astype(np.int64), np.ascontiguousarray(items))
+        return Known(offsets, items)
 
 
 @dataclass(frozen=True, eq=False)

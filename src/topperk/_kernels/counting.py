@@ -330,7 +330,7 @@ def count_pmfs(
         own, row = part_of(p, offsets[u], offsets[u + 1]), row_of(out, u)
         first, last = count_pmf_exact(own, sums, scratch)
         last = min(last, row.size - 1)
-        for m in range(first):
+        for m in range(min(first, row.size)):
             row[m] = 0.0
         for m in range(first, last + 1):
             row[m] = scratch[0, m]
