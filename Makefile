@@ -11,7 +11,8 @@ export PIP_CONSTRAINT := constraints.txt
 export PIP_BUILD_CONSTRAINT := constraints.txt
 
 # The benchmarks, the shortest first.
-CLAIMS := expected_utility choose count_distribution platt lists reading threads growth whole
+CLAIMS := expected_utility choose count_distribution platt lists reading cold_start threads growth \
+  whole
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test bounds check format bench bench-quick figures docs pins clean unfit

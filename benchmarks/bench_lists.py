@@ -25,6 +25,7 @@ from made_up import calibration_for, factors_of, ids_of, seen_by_all
 from side_by_side import asked, checked, claim, in_turn, on_one_thread, record
 
 import topperk as tp
+from topperk._tiles import TILE
 from topperk.threads import Resources
 
 FACTORS, SEEN, MAX_K, MEAN, SEED = 64, 0.01, 50, 45.0, 0
@@ -77,16 +78,20 @@ class Catalogue:
             last = min(begin + size, self.n_users)
             self.scores.block(np.arange(begin, last, dtype=np.int32))
 
-    def product(self) -> Callable[[], Any]:
-        """The scores, block by block, into the same memory."""
-        size = Resources(n_jobs=1).users_per_block(self.n_items)
+    def product(self, tile: int | None = None) -> Callable[[], Any]:
+        """The scores, block by block, into the same memory; or of so many items at a time."""
+        size = Resources(n_jobs=1).users_per_block(self.n_items) if tile is None else 256
+        width = self.n_items if tile is None else tile
         users, items = self.scores.user_vectors, self.scores.item_vectors.T
-        room = np.empty((size, self.n_items), dtype=np.float32)
+        room = np.empty(size * width, dtype=np.float32)
 
         def run() -> None:
             for begin in range(0, self.n_users, size):
                 part = users[begin : begin + size]
-                np.matmul(part, items, out=room[: part.shape[0]])
+                for first in range(0, self.n_items, width):
+                    some = items[:, first : first + width]
+                    shape = part.shape[0], some.shape[1]
+                    np.matmul(part, some, out=room[: shape[0] * shape[1]].reshape(shape))
 
         return run
 
@@ -107,6 +112,7 @@ def main() -> None:
                 "implicit": catalogue.top,
                 "product": catalogue.product(),
                 "product into new memory": catalogue.blocks,
+                "product in tiles": catalogue.product(TILE),
                 "sizes": lambda model=model, c=catalogue: model.sizes(c.scores),
                 "recommend": lambda model=model, c=catalogue: model.recommend(c.scores),
                 "implicit recommend": catalogue.recommended,

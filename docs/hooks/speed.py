@@ -2,13 +2,15 @@
 
 Where the page says ``<!-- claims: bench_lists -->``, the claims of ``benchmarks/bench_lists.json``
 are put in as a table, those that missed their bar among them; ``microseconds``, ``latencies``,
-``worlds`` and ``exponents`` stand for tables of single scripts. What was never recorded says so.
+``compilation``, ``worlds`` and ``exponents`` stand for tables of single scripts. What was never
+recorded says so.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import statistics
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -121,6 +123,18 @@ def worlds(found: dict[str, Any]) -> str:
     return table(("", *columns), rows)
 
 
+def compilation(found: dict[str, Any]) -> str:
+    """Seconds of ``topperk warmup``, and those of them that are compilation."""
+    rows = []
+    for name, seconds in found["seconds"].items():
+        middle = f"{statistics.median(seconds):.1f} s ({min(seconds):.1f}–{max(seconds):.1f})"
+        verdict = ""
+        if name == "compiling":
+            verdict = f"≤ {found['bar']:g} s: {'met' if found['met'] else '**missed**'}"
+        rows.append((NAMES_OF_COMPILATION[name], middle, verdict))
+    return table(("", "seconds", "bar"), rows)
+
+
 def exponents(found: dict[str, Any]) -> str:
     """The fitted exponents."""
     rows = [
@@ -170,10 +184,16 @@ def duration(seconds: float) -> str:
     return f"{figure(seconds)} s"
 
 
+NAMES_OF_COMPILATION = {
+    "empty cache": "`topperk warmup`, nothing compiled before",
+    "full cache": "the same, all compiled before",
+    "compiling": "the difference, which is compilation",
+}
 KINDS: dict[str, Callable[[dict[str, Any]], str]] = {
     "claims": claims,
     "microseconds": microseconds,
     "latencies": latencies,
     "worlds": worlds,
     "exponents": exponents,
+    "compilation": compilation,
 }

@@ -22,8 +22,8 @@ from topperk._scan import ROOM, Scan
 from topperk.calibration import PlattCalibration
 from topperk.scores import Factors, ScoreSource
 
-# Measured by benchmarks/bench_lists.py: a product of 256 users with 2,048 items is as fast as with
-# all items, and its 2 MB are still near when they are scanned.
+# A product with so many items takes no longer than with all of them (benchmarks/bench_lists.py), and
+# the 2 MB that it makes for 256 users are still near when they are scanned.
 TILE = 2048
 
 
