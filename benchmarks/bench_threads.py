@@ -38,7 +38,7 @@ def main() -> None:
     quick = asked(__doc__).quick
     if available_processors() < 2:
         sys.exit("Nothing is reported: this process may use one processor only.")
-    users = 1_776 if quick else 4_440  # full blocks, an even number of them
+    users = 2_048 if quick else 4_608  # an even number of full blocks for lists, nearly so to fit
     random = np.random.default_rng(SEED)
     scores = factors_of(ids_of(users, ITEMS), FACTORS, random)
     split = held_out(scores, calibration_for(scores, MEAN, random), random)

@@ -22,8 +22,8 @@ from topperk._scan import ROOM, Scan
 from topperk.calibration import PlattCalibration
 from topperk.scores import Factors, ScoreSource
 
-# A product with so many items takes no longer than with all of them (benchmarks/bench_lists.py), and
-# the 2 MB that it makes for 256 users are still near when they are scanned.
+# A product with so many items takes no longer than with all of them (benchmarks/bench_lists.py),
+# and the 2 MB that it makes for 256 users are still near when they are scanned.
 TILE = 2048
 
 
