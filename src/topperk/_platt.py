@@ -24,8 +24,10 @@ from topperk.split import Split
 POOLED_STEPS = 60
 # A step below this is the last: convergence is quadratic, so it ends within 1e-8 of the optimum.
 POOLED_SMALL_STEP = 1e-4
-# Beyond this many candidates the pooled fit starts from that of users with about so many of them.
+# Beyond this many candidates the pooled fit starts from that of users with about so many of them,
+# or of every SPARSEST-th user where that is more: steps of the few save steps of all.
 SAMPLED_BEYOND = 10_000_000
+SPARSEST = 32
 # The prior has settled when its mean moves by less than this many of its standard deviations.
 PRIOR_ROUNDS = 60
 PRIOR_SETTLED = 1e-3
@@ -153,7 +155,7 @@ class Fit:
         share = min(self.n_positive / self.n_candidates, 1.0 - 1e-12)
         theta = np.array([0.0, np.log(share) - np.log1p(-share)])
         if self.n_candidates > SAMPLED_BEYOND:
-            some = self.users[:: self.n_candidates // SAMPLED_BEYOND + 1]
+            some = self.users[:: min(SPARSEST, self.n_candidates // SAMPLED_BEYOND + 1)]
             theta, _ = self._newton(theta, ridge * some.size / self.users.size, some)
         return self._newton(theta, ridge, self.users)
 
