@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import topperk as tp
-from topperk import _tiles
+from topperk import _scan, _tiles
 from topperk._blocks import align
 from topperk._policies import PersonalPolicy
 from topperk._tiles import Known
@@ -98,7 +98,7 @@ def test_tiles_give_what_whole_blocks_give(
     matrix = source.block(np.arange(n_users, dtype=np.int32)).scores.reshape(n_users, n_items)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_tiles, "TILE", tile)
-        patch.setattr(_tiles, "ROOM", room)  # without room everybody is done by the block
+        patch.setattr(_scan, "ROOM", room)  # without room everybody is done by the block
         tiled = parts(model, source)
     agree(tiled, parts(model, tp.Dense(matrix, ids)))
 
@@ -122,11 +122,33 @@ def test_few_are_left_to_the_block() -> None:
 
     users = np.arange(50, dtype=np.int32)
     served = users[tiles.calibration.slope[:-1] > 0.05]
-    tiles.decide(served, served, by_block)
+    tiles.decide(served, served, by_block, 50)
     assert served.size > 30
     with pytest.raises(KeyError, match="by block"):
-        tiles.decide(users, users, by_block)
+        tiles.decide(users, users, by_block, 50)
     assert set(asked) <= set(users) - set(served)
+
+
+def test_who_is_left_to_the_block_comes_in_blocks_within_the_limit() -> None:
+    random = np.random.default_rng(4)
+    ids = tp.Ids.of(users=range(40), items=range(300))
+    source = tp.Factors(whole_numbers(random, 40, 3), whole_numbers(random, 300, 3), ids)
+    model = a_model(ids, tp.F1(), random, max_k=5, mean_logit=-4.0)
+    matrix = source.block(np.arange(40, dtype=np.int32)).scores.reshape(40, 300)
+    asked: list[int] = []
+    inner = tp.Factors.block
+
+    def block(self: tp.Factors, users: npt.NDArray[np.int32]) -> tp.ScoreBlock:
+        asked.append(users.size)
+        return inner(self, users)
+
+    with pytest.MonkeyPatch.context() as patch, tp.resources(1, 300 * (40 + 24 * 3)):
+        patch.setattr(_scan, "ROOM", -10)  # room for next to nothing: nobody is served
+        patch.setattr(tp.Factors, "block", block)
+        tiled = parts(model, source)
+    assert sum(asked) == 40
+    assert max(asked) <= 3
+    agree(tiled, parts(model, tp.Dense(matrix, ids)))
 
 
 @pytest.mark.parametrize("order", ["kept", "turned"])

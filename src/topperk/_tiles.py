@@ -77,13 +77,17 @@ class Tiles:
         return 4 * TILE + 8 * (ROOM + MASKED) + 64 * (self.policy.max_k + 16)
 
     def decide(
-        self, users: IntArray, rows: IntArray, by_block: Callable[[IntArray], Decision]
+        self, users: IntArray, rows: IntArray, by_block: Callable[[IntArray], Decision], most: int
     ) -> Decision:
-        """Lists, curves and lengths; ``by_block`` decides for those who can not be done here."""
+        """Lists, curves and lengths of these users.
+
+        ``by_block`` decides for those who can not be done here, ``most`` of them at a time.
+        """
         lists, ranked, curves = self._lists(users, rows)
         rest = np.flatnonzero(lists.lengths < 0).astype(np.int32)
-        if rest.size:
-            put(lists, ranked, curves, rest, by_block(users[rest]))
+        for begin in range(0, rest.size, most):
+            some = rest[begin : begin + most]
+            put(lists, ranked, curves, some, by_block(users[some]))
         return self.policy.decision(lists, rows, curves, ranked)
 
     def _lists(self, users: IntArray, rows: IntArray) -> tuple[Lists, FloatArray, FloatArray]:

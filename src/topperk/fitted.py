@@ -326,7 +326,7 @@ class FittedK:
             if tiles is None:
                 decision, items = by_block(some)
             else:
-                decision = tiles.decide(some, rows, lambda rest: by_block(rest)[0])
+                decision = tiles.decide(some, rows, lambda rest: by_block(rest)[0], most)
                 items = decision.lists.positions
             lengths = decision.lists.lengths
             if on_missing == "error" and (lengths == 0).any():
@@ -352,7 +352,7 @@ class FittedK:
                 curves=decision.curves,
             )
 
-        size = current().users_per_block(ids.n_items)
+        size = most = current().users_per_block(ids.n_items)
         if tiles is not None:
             size = current().users_per_tile(ids.n_items, tiles.bytes_per_user)
         yield from over_users(decide, chosen, size, "choosing lengths", progress)
