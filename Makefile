@@ -30,7 +30,7 @@ test: $(VENV)/developer ## all tests (make test TESTS="tests/test_split.py -x" f
 bounds: $(VENV)/developer ## the tests of the kernels, every access to an array within its bounds
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$$(mktemp -d) $(RUN) -m pytest \
 	  tests/test_calibration.py tests/test_choice.py tests/test_counting.py tests/test_curves.py \
-	  tests/test_fused.py tests/test_online.py tests/test_ranking.py tests/test_tiles.py
+	  tests/test_fused.py tests/test_lanes.py tests/test_online.py tests/test_ranking.py tests/test_tiles.py
 
 check: $(VENV)/developer ## formatting, lint and types; changes nothing
 	@status=0; for command in "ruff format --check" "ruff check" mypy; do \

@@ -276,6 +276,31 @@ def sigmoid(z: Array) -> Array:
     return np.where(z >= 0.0, 1.0 / (1.0 + e), e / (1.0 + e))
 
 
+def tail_odds_power_sums(logits: Array, ratio: float, as_odds: bool, edge: float) -> list[float]:
+    """The first six power sums of the odds of what is less probable than ``edge``."""
+    sums = [0.0] * 7
+    for z in logits.tolist():
+        if z > -math.inf:
+            p = math.exp(z) if as_odds else ratio / (1.0 + math.exp(-z))
+            if p < edge:
+                for j in range(1, 7):
+                    sums[j] += (p / (1.0 - p)) ** j
+    return sums
+
+
+def logistic_sums(y: Array, a: float, b: float) -> list[float]:
+    """Sums of log(1 + e^z), p, p y, w, w y and w y^2, term by term."""
+    sums = [0.0] * 6
+    for value in y.tolist():
+        z = a * value + b
+        p = 1.0 / (1.0 + math.exp(-z)) if z > -700.0 else 0.0
+        w = p * (1.0 - p)
+        log = math.log1p(math.exp(z)) if z < 30.0 else z
+        for n, term in enumerate((log, p, p * value, w, w * value, w * value**2)):
+            sums[n] += term
+    return sums
+
+
 def logistic_fit(
     scores: Array, labels: Array, mean: Array, precision: Array, steps: int = 5000
 ) -> tuple[Array, Array]:

@@ -1,6 +1,6 @@
 """The fused kernel against probabilities in float64 and the kernels that take them.
 
-Scores in single precision go one way (``fused.decide_users``) and the same numbers in double
+Scores in single precision go one way (``fused``) and the same numbers in double
 precision another, whose every step is tested against an oracle: the two must give the same lists,
 and curves that differ by no more than the lanes' rounding.
 """
@@ -211,7 +211,7 @@ def test_no_kernel_inherits_the_permission_of_the_one_that_is_compiled_first(
         "x = np.random.default_rng(0).random(300).astype(np.float32)\n"
         "scanning.columns_of(x, np.empty(64, np.float32)); x[[7, 299]] = np.nan\n"
         "found = np.empty(400, np.float32), np.empty(400, np.int32)\n"
-        "assert scanning.gather(x, 0, np.float32(2.0), *found, 0) == 2\n"
+        "assert scanning.gather(x, 0, 0, np.float32(2.0), *found, 0) == (2, 300)\n"
         "logistic.sums_double(np.linspace(-300.0, 300.0, 1000), 0.0, 1.0, 1.0, 0.0)\n"
         "from topperk._kernels.exponential import fast_exp\n"
         "assert abs(fast_exp(-300.3) / np.exp(-300.3) - 1.0) < 1e-14\n"
@@ -259,22 +259,21 @@ def test_what_is_gathered_is_what_is_not_below_the_threshold(
 ) -> None:
     bad = data.draw(st.lists(st.integers(0, scores.size - 1), max_size=3)) if scores.size else []
     scores[bad] = np.nan
-    room = scores.size + scanning.MASKED + before
-    values, positions = np.zeros(room, np.float32), np.zeros(room, np.int32)
-    size = scanning.gather(scores, 100, np.float32(threshold), values, positions, before)
     expected = np.flatnonzero(~(scores < np.float32(threshold)))
+    values = np.zeros(expected.size + scanning.MASKED + before, np.float32)
+    positions = np.zeros(values.size, np.int32)
+    limit = np.float32(threshold)
+    size, at = scanning.gather(scores, 0, 100, limit, values, positions, before)
+    assert (size, at) == (before + expected.size, scores.size)
     assert np.array_equal(positions[before:size], 100 + expected)
     assert np.array_equal(values[before:size], scores[expected], equal_nan=True)
-    # more than there is room for is said, and nothing is written beyond
-    few = scanning.gather(
-        scores,
-        100,
-        np.float32(threshold),
-        values[: scanning.MASKED],
-        positions[: scanning.MASKED],
-        0,
-    )
-    assert few == expected.size if few <= scanning.MASKED else few > scanning.MASKED
+    # where the room ends, it goes on from there
+    found: list[int] = []
+    at = 0
+    while at < scores.size:
+        size, at = scanning.gather(scores, at, 0, limit, values[:64], positions[:64], 0)
+        found += positions[:size].tolist()
+    assert found == expected.tolist()
 
 
 @given(some_scores, st.integers(0, 60))
@@ -295,3 +294,45 @@ def test_powers_of_two_in_single_precision() -> None:
     assert np.abs(found / 2.0 ** t.astype(np.float64) - 1.0).max() < 4e-7
     assert fast_exp2_single(np.float32(-np.inf)) == pytest.approx(2.0**-125, rel=4e-7)
     assert fast_exp2_single(np.float32(np.nan)) == pytest.approx(2.0**-125, rel=4e-7)
+
+
+@pytest.mark.parametrize("order", ["ascending", "descending", "poor at first"])
+def test_the_order_of_the_catalogue_costs_nobody_the_lanes(order: str) -> None:
+    # a bound from the first scores alone would let thousands through
+    random = np.random.default_rng(13)
+    scores = np.sort(random.normal(0.0, 1.6, (5, 9_000)).astype(np.float32), axis=1)
+    if order == "descending":
+        scores = scores[:, ::-1].copy()
+    elif order == "poor at first":
+        scores = np.concatenate([scores[:, :2_048], random.permuted(scores[:, 2_048:], axis=1)], 1)
+    ids = ids_of(*scores.shape)
+    model = fitted(ids, F1(), np.ones(5), np.full(5, -7.0), max_k=50)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PersonalPolicy, "in_double", None)
+        next(iter(model.blocks(Dense(scores, ids))))
+    agree(model, scores, ids)
+
+
+@pytest.mark.parametrize("mask", [-1e4, -1e30, float(np.finfo(np.float32).min)])
+@pytest.mark.parametrize("slope", [1e-8, 1.0, 1e5, 1e7, 3.1e7, 1e10, 1e20])
+def test_low_scores_that_mask_and_any_slope(mask: float, slope: float) -> None:
+    random = np.random.default_rng(17)
+    scores = (random.normal(-6.0, 1.6, (3, 500)) / slope).astype(np.float32)
+    scores[:, ::7] = mask
+    ids = ids_of(*scores.shape)
+    agree(fitted(ids, F1(), np.full(3, slope), np.zeros(3), max_k=20), scores, ids)
+
+
+def test_lists_do_not_depend_on_who_came_before() -> None:
+    # Users of many relevant items make the table of the utility grow, for all that follow.
+    random = np.random.default_rng(19)
+    scores = random.normal(0.0, 1.0, (40, 3_000)).astype(np.float32)
+    ids = ids_of(*scores.shape)
+    model = fitted(ids, F1(), np.ones(40), np.linspace(-6.0, -2.0, 40), max_k=20)
+    source = Dense(scores, ids)
+    first = [part.curves for part in model.blocks(source)]
+    again = [part.curves for part in model.blocks(source)]
+    assert np.array_equal(np.concatenate(first), np.concatenate(again))
+    # and some of them do have counts that the table of the first call did not hold
+    p = 1.0 / (1.0 + np.exp(-(scores[-1].astype(np.float64) - 2.0)))
+    assert p.sum() > FIRST_ROWS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +17,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import topperk as tp
 from contracts import in_blocks_of
 from topperk import threads
+from topperk._scan import bytes_per_user
 from topperk.datasets.simulated import World, simulate_world
 from topperk.errors import ScoreError, SettingError
 
@@ -96,9 +98,11 @@ def test_a_limit_of_memory_makes_smaller_blocks_and_the_same_lengths(world: Worl
     largest.clear()
     with tp.resources(n_jobs=2, memory_limit="100 kB") as taken:
         assert model.sizes(scores)["k"].equals(wanted)
-        assert max(largest) == taken.users_per_block(300) == 5
-        per_user = threads.BYTES_PER_PAIR * 300
-        assert 2 * (5 * per_user + 300 * threads.SCRATCH_PER_ITEM) <= 100_000
+        lists = bytes_per_user(model.max_k, 300)
+        most = max(largest)
+        assert most == taken.users_per_block(300, lists)
+        per_user = threads.BYTES_PER_PAIR * 300 + lists
+        assert 2 * (most * per_user + 300 * threads.SCRATCH_PER_ITEM) <= 100_000
 
 
 def test_blocks_follow_the_catalogue() -> None:
@@ -107,17 +111,46 @@ def test_blocks_follow_the_catalogue() -> None:
     assert usual.users_per_block(100_000) == 256  # fewer would make a slow matrix product
     assert usual.users_per_block(4_000_000) == 8  # and more would be gigabytes
     assert usual.users_per_block(10**9) == 1
-    assert usual.users_per_block(0) > 0
+    assert usual.users_per_block(0) == threads.MOST_USERS
+    assert usual.users_per_tile(112_000, 20_000) == 256
+    assert usual.users_per_tile(0, 20_000) == usual.users_per_tile(100, 20_000) == 1024
 
 
-@given(st.integers(1, 10**7), st.integers(1, 10**12), st.integers(1, 64))
+@given(st.integers(1, 10**7), st.integers(1, 10**12), st.integers(1, 64), st.integers(0, 10**5))
 def test_blocks_stay_within_the_limit_if_one_user_fits(
-    n_items: int, limit: int, n_jobs: int
+    n_items: int, limit: int, n_jobs: int, of_lists: int
 ) -> None:
-    users = tp.threads.Resources(n_jobs, limit).users_per_block(n_items)
-    taken = n_jobs * n_items * (users * threads.BYTES_PER_PAIR + threads.SCRATCH_PER_ITEM)
+    taken = tp.threads.Resources(n_jobs, limit)
+    scratch = n_items * threads.SCRATCH_PER_ITEM
+    users = taken.users_per_block(n_items, of_lists)
+    per_user = n_items * threads.BYTES_PER_PAIR + of_lists
     assert users >= 1
-    assert users == 1 or taken <= limit
+    assert users == 1 or n_jobs * (users * per_user + scratch) <= limit
+    users = taken.users_per_tile(n_items, of_lists + 1)
+    assert users >= 1
+    assert users == 1 or n_jobs * (users * (of_lists + 1) + scratch) <= limit
+
+
+@pytest.mark.parametrize("n_items", [20, 300, 1_100])
+def test_lists_of_a_small_catalogue_stay_within_the_limit(n_items: int) -> None:
+    random = np.random.default_rng(0)
+    ids = tp.Ids.of(users=range(3_000), items=range(n_items))
+    dense = tp.Dense(random.normal(-4.0, 1.0, (3_000, n_items)).astype(np.float32), ids)
+    held = np.arange(3_000, dtype=np.int32) % n_items
+    part = tp.Interactions(ids, np.arange(3_001, dtype=np.int64), held)
+    nothing = tp.Interactions(ids, np.zeros(3_001, dtype=np.int64), held[:0])
+    split = tp.Split(nothing, part, nothing, "given")
+    calibrator = tp.Uncalibrated()
+    model = tp.PersonalizedK(tp.F1(), max_k=20, calibrator=calibrator).fit(dense, split)
+    with tp.resources(n_jobs=1, memory_limit="2 MB"):
+        for _ in model.blocks(dense):  # what is made once is made
+            pass
+        tracemalloc.start()
+        for _ in model.blocks(dense):
+            pass
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert peak <= 2_000_000
 
 
 @pytest.mark.parametrize(

@@ -111,10 +111,10 @@ class PersonalPolicy:
         """Calibrate, compute the curves, take the best."""
         if block.scores.dtype == np.float32 and self.fused is not None:
             return self._in_one_go(self.fused, block, rows, ids)
-        return self._in_double(block, rows, lists())
+        return self.in_double(block, rows, lists())
 
-    def _in_double(self, block: ScoreBlock, rows: IntArray, top: Lists) -> Decision:
-        """By the probabilities of all candidates."""
+    def in_double(self, block: ScoreBlock, rows: IntArray, top: Lists) -> Decision:
+        """The same in double precision, by the probabilities of all candidates."""
         p = self.calibration.probabilities(block, rows)
         if not isinstance(self.calibration, PlattCalibration):
             p = _checked(p, block, self.calibration)
@@ -141,7 +141,7 @@ class PersonalPolicy:
             others = block.of_some(rest)
             check_usable(others, ids)
             top = top_of_block(others, self.max_k)
-            put(lists, ranked, curves, rest, self._in_double(others, rows[rest], top))
+            put(lists, ranked, curves, rest, self.in_double(others, rows[rest], top))
         return self.decision(lists, rows, curves, ranked)
 
     def decision(

@@ -14,8 +14,13 @@ from topperk.calibration import ODDS_CAP, Parameters
 
 # How many scores of a user there is room for, besides two for each rank: those that may be in the
 # list, and those of the head (see _kernels.fused).
-ROOM = 1024
+NEAR = 1024
 NOTHING_SEEN = np.empty(0, dtype=np.int32)
+
+
+def bytes_per_user(max_k: int, longest: int) -> int:
+    """What a scan and its conclusion take for a user with so many candidates, and a little more."""
+    return 8 * (min(NEAR + 2 * max_k, longest) + MASKED) + 48 * (max_k + 16)
 
 
 class Scan:
@@ -27,7 +32,7 @@ class Scan:
     def __init__(
         self, tables: UtilityTables, parameters: Parameters, n_users: int, longest: int
     ) -> None:
-        room = min(ROOM + 2 * tables.max_k, longest) + MASKED
+        room = min(NEAR + 2 * tables.max_k, longest) + MASKED
         self.tables = tables
         self.whole = not tables.utility.counts_all_relevant
         self.parameters = parameters
@@ -78,6 +83,9 @@ class Scan:
         A list has the length -1 where it takes double precision to make it.
         """
         n, max_k, tables = self.sizes.size, self.tables.max_k, self.tables
+        # As many rows for everybody: the tables may have grown for somebody else, before or in
+        # another thread, and who is served here would depend on that.
+        n_rows = 2 if self.whole else FIRST_ROWS
         lists = Lists.room(n, max_k, np.float32)
         ranked, curves = np.empty((n, max_k)), np.empty((n, max_k + 1))
         conclude_users(
@@ -85,7 +93,7 @@ class Scan:
             ODDS_CAP,
             tables.discount,
             tables.penalty,
-            tables.table(2 if self.whole else FIRST_ROWS),
+            tables.table(n_rows)[:n_rows],
             self.whole,
             n_items,
             self.heads,

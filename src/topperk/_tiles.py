@@ -8,17 +8,15 @@ served by single precision is done by the block, as with any other source.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from topperk._blocks import Alignment, Part
+from topperk._blocks import Alignment, Part, block_of
 from topperk._kernels.arrays import FloatArray, IntArray, OffsetArray
-from topperk._kernels.lanes import MASKED
-from topperk._outcomes import Lists
+from topperk._outcomes import Lists, top_of_block
 from topperk._policies import Decision, PersonalPolicy, Policy, put
-from topperk._scan import ROOM, Scan
+from topperk._scan import Scan, bytes_per_user
 from topperk.calibration import PlattCalibration
 from topperk.scores import Factors, ScoreSource
 
@@ -60,6 +58,8 @@ class Tiles:
     policy: PersonalPolicy
     calibration: PlattCalibration
     source: Factors
+    alignment: Alignment
+    seen: Part
     known: Known
 
     @staticmethod
@@ -68,26 +68,27 @@ class Tiles:
         if isinstance(policy, PersonalPolicy) and isinstance(source, Factors):
             calibration = policy.fused
             if calibration is not None and source.item_vectors.dtype == np.float32:
-                return Tiles(policy, calibration, source, Known.to(alignment, seen))
+                known = Known.to(alignment, seen)
+                return Tiles(policy, calibration, source, alignment, seen, known)
         return None
 
     @property
     def bytes_per_user(self) -> int:
-        """The memory that a block takes for each of its users, and a little more."""
-        return 4 * TILE + 8 * (ROOM + MASKED) + 64 * (self.policy.max_k + 16)
+        """The memory that a block takes for each of its users."""
+        return 4 * TILE + bytes_per_user(self.policy.max_k, self.source.ids.n_items)
 
-    def decide(
-        self, users: IntArray, rows: IntArray, by_block: Callable[[IntArray], Decision], most: int
-    ) -> Decision:
+    def decide(self, users: IntArray, rows: IntArray, most: int) -> Decision:
         """Lists, curves and lengths of these users.
 
-        ``by_block`` decides for those who can not be done here, ``most`` of them at a time.
+        Whoever is not served is scored again, ``most`` of them at a time.
         """
         lists, ranked, curves = self._lists(users, rows)
         rest = np.flatnonzero(lists.lengths < 0).astype(np.int32)
         for begin in range(0, rest.size, most):
             some = rest[begin : begin + most]
-            put(lists, ranked, curves, some, by_block(users[some]))
+            block, their_rows = block_of(self.source, users[some], self.alignment, [self.seen])
+            top = top_of_block(block, self.policy.max_k)
+            put(lists, ranked, curves, some, self.policy.in_double(block, their_rows, top))
         return self.policy.decision(lists, rows, curves, ranked)
 
     def _lists(self, users: IntArray, rows: IntArray) -> tuple[Lists, FloatArray, FloatArray]:

@@ -43,7 +43,7 @@ class UtilityTables:
 
     def __init__(self, utility: Utility, max_k: int, largest_kept: int | None = None) -> None:
         self.utility = utility
-        self.max_k = max_k
+        self.max_k = int(max_k)
         self._largest_kept = largest_kept
         ranks = np.arange(1, max_k + 1, dtype=np.float64)
         self.discount = _finite(utility.discount(ranks), ranks.shape, utility, "discount")

@@ -109,7 +109,12 @@ class PersonalizedK(ChoiceOfK):
                     f"the split's {split.ids.n_users:,}. Fit it on the same split."
                 )
         policy = PersonalPolicy(
-            self.utility, self.min_k, self.max_k, calibration, self.method, self.paper_terms
+            self.utility,
+            int(self.min_k),
+            int(self.max_k),
+            calibration,
+            self.method,
+            self.paper_terms,
         )
         return _fitted_on("personal", self.min_k, self.max_k, split, policy)
 
@@ -282,7 +287,8 @@ def _best_in_hindsight(
 
 def _fitted_on(name: str, min_k: int, max_k: int, split: Split, policy: Policy) -> FittedK:
     seen = Seen.joining(split.train, split.validation)
-    return FittedK(name, split.ids, seen, min_k, max_k, policy)
+    # numbers of numpy may be of a type that ends at 255
+    return FittedK(name, split.ids, seen, int(min_k), int(max_k), policy)
 
 
 def _check_range(min_k: int, max_k: int) -> None:

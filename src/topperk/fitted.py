@@ -24,6 +24,7 @@ from topperk._kernels.arrays import AnyFloatArray, FloatArray, IntArray, OffsetA
 from topperk._outcomes import Lists, top_of_block
 from topperk._parquet_stream import parquet_target, write_parquet_parts
 from topperk._policies import Decision, PersonalPolicy, Policy
+from topperk._scan import bytes_per_user
 from topperk._score_checks import check_usable
 from topperk._settings import check_choice
 from topperk._tiles import Tiles
@@ -326,7 +327,7 @@ class FittedK:
             if tiles is None:
                 decision, items = by_block(some)
             else:
-                decision = tiles.decide(some, rows, lambda rest: by_block(rest)[0], most)
+                decision = tiles.decide(some, rows, most)
                 items = decision.lists.positions
             lengths = decision.lists.lengths
             if on_missing == "error" and (lengths == 0).any():
@@ -352,7 +353,8 @@ class FittedK:
                 curves=decision.curves,
             )
 
-        size = most = current().users_per_block(ids.n_items)
+        per_user = bytes_per_user(self.max_k, ids.n_items)
+        size = most = current().users_per_block(ids.n_items, per_user)
         if tiles is not None:
             size = current().users_per_tile(ids.n_items, tiles.bytes_per_user)
         yield from over_users(decide, chosen, size, "choosing lengths", progress)

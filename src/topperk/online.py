@@ -108,16 +108,14 @@ class Desk:
         offsets = np.array([0, own.size], dtype=np.int64)
         block = ScoreBlock(_THE_USER, own, offsets, items)
         rows = np.array([row], dtype=np.int32)
-        lists = partial(top_of_block, block, self.max_k)
-        found = self.policy.decide(block, rows, lists, self._ids_for(user_id))
+        top = partial(top_of_block, block, self.max_k)
+        if isinstance(self.policy, PersonalPolicy):
+            found = self.policy.in_double(block, rows, top())
+        else:
+            ids = Ids(IdIndex(pl.Series([user_id])), self.ids.items)
+            found = self.policy.decide(block, rows, top, ids)
         k, reason = int(found.k[0]), int(found.reasons[0])
         return OneList.of(found.lists, k, reason, found.curves, found.probabilities)
-
-    def _ids_for(self, user_id: Any) -> Ids:
-        """The ids that a policy may look into, as those of a source with this one user."""
-        if isinstance(self.policy, PersonalPolicy):
-            return self.ids
-        return Ids(IdIndex(pl.Series([user_id])), self.ids.items)
 
 
 def _values(scores: npt.ArrayLike, n: int) -> AnyFloatArray:

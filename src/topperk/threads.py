@@ -3,21 +3,26 @@
 Users are worked on in blocks, and blocks side by side in threads: kernels run without the
 interpreter's lock. Within a computation BLAS keeps to one thread per worker and is given back its
 own number afterwards. Any number of threads gives the same bits: the blocks do not depend on it,
-and results are taken in the order of the users.
+and results are taken in the order of the users. Under a ``memory_limit`` they do depend on it, as
+the threads share the limit; then BLAS may round scores differently, and the lengths are the same
+unless two values tie that closely.
 
 Memory beyond the scores' own, for a block of B users and n items in ``n_jobs`` threads, is about
 
-    n_jobs * n * (B * bytes_per_pair + 40),
+    n_jobs * (B * (n * bytes_per_pair + bytes_per_user) + 40 * n),
 
-``bytes_per_pair`` 4 for scores in single precision, 24 at most otherwise. B is what
+``bytes_per_pair`` 4 for scores in single precision, 24 at most otherwise. ``bytes_per_user`` is
+what lists take, 8,700 + 64 * max_k at most, and next to nothing in fitting. B is what
 ``memory_limit`` allows; without a limit a block has ``BLOCK_PAIRS`` pairs, or ``LEAST_USERS`` users
-where that is more (of a large catalogue), as matrix products of fewer are slow.
+where that is more (of a large catalogue), as matrix products of fewer are slow, and ``MOST_USERS``
+at most.
 
 Lists from factors in single precision need no block of all scores (``topperk._tiles``). They take
 
-    n_jobs * (B * (18,000 + 64 * max_k) + 40 * n)
+    n_jobs * (B * (8,200 + bytes_per_user) + 40 * n),
 
-at most, and B is ``TILED_USERS`` or more.
+and without a limit B is ``TILED_USERS`` or more. Where users are left over that tiles do not serve,
+they are done in such blocks as above, besides.
 """
 
 from __future__ import annotations
@@ -25,6 +30,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -49,12 +55,14 @@ R = TypeVar("R")
 BLOCK_PAIRS = 2_000_000
 LEAST_USERS = 256
 MOST_PAIRS = 32_000_000
+MOST_USERS = 8192
 BYTES_PER_PAIR = 24
 SCRATCH_PER_ITEM = 40
 # Where scores come in tiles, a product is as fast as it gets from so many users on; of a small
 # catalogue more are taken, as a block has costs of its own.
 TILED_USERS = 256
 MOST_TILED_USERS = 1024
+LOOKED_AT_EVERY = 1.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -69,14 +77,14 @@ class Resources:
         """How many threads work."""
         return self.n_jobs or available_processors()
 
-    def users_per_block(self, n_items: int) -> int:
+    def users_per_block(self, n_items: int, bytes_per_user: int = 0) -> int:
         """How many users make a block."""
         n_items = max(1, n_items)
         if self.memory_limit is None:
             most = max(1, MOST_PAIRS // n_items)
-            return max(1, BLOCK_PAIRS // n_items, min(LEAST_USERS, most))
-        left = self.memory_limit / (self.threads * n_items) - SCRATCH_PER_ITEM
-        return max(1, int(left / BYTES_PER_PAIR))
+            return min(MOST_USERS, max(1, BLOCK_PAIRS // n_items, min(LEAST_USERS, most)))
+        left = self.memory_limit / self.threads - SCRATCH_PER_ITEM * n_items
+        return min(MOST_USERS, max(1, int(left / (BYTES_PER_PAIR * n_items + bytes_per_user))))
 
     def users_per_tile(self, n_items: int, bytes_per_user: int) -> int:
         """How many users make a block whose scores come in tiles."""
@@ -160,16 +168,19 @@ class _OneThreadForBlas:
         self.limits: Any = None
         self.libraries: Any = None
         self.modules = -1
+        self.looked_at = 0.0
 
     def __enter__(self) -> None:
         from threadpoolctl import ThreadpoolController
 
         with self.lock:
             if self.running == 0:
-                # Looking for what is loaded takes milliseconds. A BLAS comes with some module.
-                if self.modules != len(sys.modules):
+                # Looking for what is loaded takes milliseconds. A BLAS comes with some module,
+                # which may be told of a little before it is there.
+                now = time.monotonic()
+                if self.modules != len(sys.modules) or now > self.looked_at + LOOKED_AT_EVERY:
                     self.libraries = ThreadpoolController()
-                    self.modules = len(sys.modules)
+                    self.modules, self.looked_at = len(sys.modules), now
                 self.limits = self.libraries.limit(limits=1, user_api="blas")
             self.running += 1
 

@@ -50,3 +50,12 @@ def fast_exp2_single(t: np.float32) -> np.float32:
     power = E0 + r * (E1 + r * (E2 + r * (E3 + r * (E4 + r * E5))))
     result: np.float32 = scaled_by_two_to(power, n)
     return result
+
+
+@inlined_kernel
+def straight(
+    d: np.float32, slope: np.float32, slope_rest: np.float32, intercept: np.float32
+) -> np.float32:
+    """``slope d + intercept``; lanes of any order would put the two parts of the slope together."""
+    result: np.float32 = slope * d + (slope_rest * d + intercept)
+    return result

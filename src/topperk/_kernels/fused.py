@@ -9,8 +9,8 @@ For the scores s of one user, with odds rho = c e / (1 + d e), e = exp(a s + b):
    order, the head convolved into the distribution of the tail (``counting``), and the curve follows
    as everywhere (``curves``).
 
-Against the same scores in float64 throughout, a power sum errs by 1e-6 of itself at most, and
-mostly by 1e-8, as the single errors are rounding; an expected utility follows the sums. Counts of
+Against the same scores in float64 throughout, the odds of an item err by 2e-6 of themselves at most,
+and their sums mostly by 1e-8, as the single errors are rounding; an expected utility follows the sums. Counts of
 a probability below ``NEGLIGIBLE`` are left out. ``LANE_SUMS`` power sums are kept where the terms
 left out are below ``DROPPED``. Otherwise the user is left to float64, as is one whose slope is not
 positive.
@@ -159,11 +159,9 @@ def scan_users(
     The calibration is as in ``calibrating.probabilities_of``. ``whole``: the utility does not
     depend on the number of relevant items. ``seen_items[seen_at[u]:seen_ends[u]]``, which ascends,
     are positions that user u has seen and that were not met in earlier tiles; ``seen_at`` moves on.
-    A user who can not be done in this way keeps a size that is negative or beyond the room there is
-    in ``near``.
+    A user who can not be done in this way keeps a size that is negative.
     """
     columns = np.empty(columns_for(max_k), dtype=np.float32)
-    room = near.shape[1]
     for u in range(offsets.size - 1):
         own = part_of(scores, offsets[u], offsets[u + 1])
         end = begin + own.size
@@ -176,7 +174,7 @@ def scan_users(
         if not usable:
             sizes[u] = UNUSABLE
         size = int(sizes[u])
-        if size < 0 or size > room:
+        if size < 0:
             continue
         sizes[u], heads[u], thresholds[u] = scan(
             own,
@@ -227,9 +225,8 @@ def conclude_users(
     so few sums, a count beyond the rows of ``table``, or a score that can not be used.
     """
     n_users, max_k = positions.shape
-    room = near.shape[1]
     better = np.empty(max(COUNTED, 2 * max_k), dtype=np.int32)
-    most = room
+    most = near.shape[1]
     for u in range(n_users):
         most = max(most, n_items[u])
     scratch = np.empty((3, most + ROOM))
@@ -238,9 +235,10 @@ def conclude_users(
         lengths[u] = -1
         own_sums, p = row_of(sums, u), row_of(ranked, u)
         size = int(sizes[u])
-        if size < 0 or size > room:
+        if size < 0:
             continue
-        if not whole and dropped_terms_bound(own_sums, LANE_SUMS, EDGE_ROUNDED) > DROPPED:
+        # not the other way round: NaN is served by nobody here
+        if not (whole or dropped_terms_bound(own_sums, LANE_SUMS, EDGE_ROUNDED) <= DROPPED):
             continue
         n, n_head = conclude(
             size,

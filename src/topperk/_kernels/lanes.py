@@ -4,7 +4,8 @@ LLVM turns a loop into vector code only if each step is free of calls and branch
 largest value is a reduction to it only if the terms may be taken in any order. So ``lane_kernel``
 gives that permission for the arithmetic that stands in the loop itself (``inlined_kernel``s that it
 calls keep theirs), and the functions below choose between two values without a branch. A NaN has no
-meaning in such a loop: scores are looked at before (``_score_checks.check_usable``).
+meaning in such a loop: scores are looked at before (``_score_checks.check_usable``), or what the
+loop says of them is thrown away (``scanning.gather`` finds what is NaN).
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from llvmlite import ir
-from numba.core import types
+from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
+
+from topperk._kernels.views import refuse_beyond
 
 _FLAGS = ("nnan", "nsz")
 # Bits of the whole type, of its fraction, and the exponent's bias.
@@ -111,8 +114,10 @@ def not_less(typing_context: Any, values: Any, begin: Any, limit: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array = make_array(signature.args[0])(context, builder, arguments[0])
+        begin, size = arguments[1], cgutils.unpack_tuple(builder, array.shape)[0]
+        refuse_beyond(context, builder, begin, builder.add(begin, begin.type(MASKED)), size)
         kind = ir.VectorType(arguments[2].type, MASKED)
-        place = builder.gep(array.data, [arguments[1]])
+        place = builder.gep(array.data, [begin])
         pointer = builder.bitcast(place, kind.as_pointer())
         some = builder.load(pointer, align=_LAYOUT[signature.args[2]][0] // 8)
         nothing = ir.Constant(kind, ir.Undefined)

@@ -92,8 +92,8 @@ def newton(
 ) -> tuple[float, float, int, int]:
     """Fit (a, b) to the candidates ``x``, positive those that are ``hits`` too.
 
-    Returns (a, b, outcome, steps). ``single``: room for x in single precision; ``prior``: (m_a,
-    m_b, P_aa, P_ab, P_bb); ``start_a``, ``start_b``: where to begin, NaN for a guess;
+    Returns (a, b, outcome, steps). ``single``: room for as many in single precision; ``prior``:
+    (m_a, m_b, P_aa, P_ab, P_bb); ``start_a``, ``start_b``: where to begin, NaN for a guess;
     ``covariance`` gets the inverse Hessian (aa, ab, bb). All in units of (x - origin) / unit.
     """
     centre, scale = centre_and_scale(x)
@@ -120,13 +120,13 @@ def newton(
         b = start_b + start_a * up
 
     for i in range(x.size):
-        single[i] = x[i]
+        single[i] = x[i] - centre
     steps = 0
     before = np.inf
     guess_a, guess_b = a, b
     while steps < MAX_ROUGH_STEPS:
         steps += 1
-        p_sum, py_sum, h_bb, h_ab, h_aa = sums_single(single, centre, scale, a, b)
+        p_sum, py_sum, h_bb, h_ab, h_aa = sums_single(single, scale, a, b)
         d_a, d_b, reach = newton_step(
             py_sum - sum_positive + p_aa * (a - m_a) + p_ab * (b - m_b),
             p_sum - n_positive + p_ab * (a - m_a) + p_bb * (b - m_b),

@@ -13,9 +13,8 @@ import numpy as np
 
 from topperk._kernels.arrays import AnyFloatArray, FloatArray
 from topperk._kernels.compiling import kernel, lane_kernel
-from topperk._kernels.exponential import LOG2_E, fast_exp, fast_exp2_single
+from topperk._kernels.exponential import LOG2_E, fast_exp, fast_exp2_single, straight
 from topperk._kernels.lanes import larger, where_less
-from topperk._kernels.scanning import straight
 from topperk._kernels.views import part_of
 
 # log(1 + e) is gathered as a product of so many factors up to 2, and takes one logarithm.
@@ -102,33 +101,29 @@ def sums_double(
 
 @lane_kernel
 def sums_in_lanes(
-    x: AnyFloatArray,
-    centre: np.float32,
-    slope: np.float32,
-    slope_rest: np.float32,
-    intercept: np.float32,
+    d: AnyFloatArray, slope: np.float32, slope_rest: np.float32, intercept: np.float32
 ) -> tuple[float, float, float, float, float]:
-    """The sums of p, p d, w, w d, w d^2; d = x - centre, the odds 2**(slope d + intercept)."""
+    """The sums of p, p d, w, w d, w d^2; the odds are 2**(slope d + intercept)."""
     p_sum = 0.0
     pd_sum = 0.0
     w_sum = 0.0
     wd_sum = 0.0
     wdd_sum = 0.0
-    for begin in range(0, x.size, SUMMED_TOGETHER):
-        part = part_of(x, begin, min(x.size, begin + SUMMED_TOGETHER))
+    for begin in range(0, d.size, SUMMED_TOGETHER):
+        part = part_of(d, begin, min(d.size, begin + SUMMED_TOGETHER))
         r1 = r2 = r3 = r4 = r5 = ZERO
         for i in range(part.size):
-            d = part[i] - centre
-            t = straight(d, slope, slope_rest, intercept)
+            own = part[i]
+            t = straight(own, slope, slope_rest, intercept)
             e = fast_exp2_single(where_less(t, MOST, t, MOST))
             q = ONE / (ONE + e)
             p = e * q
             w = p * q
             r1 += p
-            r2 += p * d
+            r2 += p * own
             r3 += w
-            r4 += w * d
-            r5 += w * d * d
+            r4 += w * own
+            r5 += w * own * own
         p_sum += np.float64(r1)
         pd_sum += np.float64(r2)
         w_sum += np.float64(r3)
@@ -139,14 +134,10 @@ def sums_in_lanes(
 
 @kernel
 def sums_single(
-    x: AnyFloatArray, centre: float, scale: float, a: float, b: float
+    d: AnyFloatArray, scale: float, a: float, b: float
 ) -> tuple[float, float, float, float, float]:
-    """The sums of p, p y, w, w y, w y^2, to about 1e-6 of themselves."""
-    middle = np.float32(centre)
+    """The sums of p, p y, w, w y, w y^2, y = d / scale, to about 1e-6 of themselves."""
     slope = np.float32(a / scale * LOG2_E)
     rest = np.float32(a / scale * LOG2_E - slope)
-    off = (np.float64(middle) - centre) / scale  # y where d is 0
-    p, pd, w, wd, wdd = sums_in_lanes(x, middle, slope, rest, np.float32((a * off + b) * LOG2_E))
-    py = pd / scale + off * p
-    wy = wd / scale + off * w
-    return p, py, w, wy, wdd / scale**2 + 2.0 * off * wd / scale + off * off * w
+    p, pd, w, wd, wdd = sums_in_lanes(d, slope, rest, np.float32(b * LOG2_E))
+    return p, pd / scale, w, wd / scale, wdd / scale**2

@@ -21,8 +21,8 @@ import numpy as np
 from topperk._kernels.arrays import AnyFloatArray, FloatArray, IntArray
 from topperk._kernels.compiling import NOUGHT, inlined_kernel, kernel, lane_kernel
 from topperk._kernels.counting import HEAD_THRESHOLD
-from topperk._kernels.exponential import LOG2_E, fast_exp2_single
-from topperk._kernels.lanes import MASKED, larger, lowest_bit, not_less, where_less
+from topperk._kernels.exponential import LOG2_E, fast_exp2_single, straight
+from topperk._kernels.lanes import MASKED, lowest_bit, not_less, where_less
 from topperk._kernels.views import part_of
 
 # The scores looked at for a first bound, and how many columns they are laid out in: some times K,
@@ -47,9 +47,11 @@ LEAST_RATIO = 0.5
 # A score beyond this at the threshold means a slope of next to nothing: lanes could not tell scores
 # apart.
 FARTHEST = 1e30
+# The rest of a steeper slope, times a score as low as they come, would be no number.
+STEEPEST = 1e6
 
 # Smaller odds count in the first power sum alone: the sixth power would be no normal number, which
-# takes processors long, and a million second powers are less than 1e-7.
+# takes processors long, and a million second powers are less than 3e-7.
 SLIGHT = np.float32(2.0**-21)
 
 # What a scan says instead of how many it has gathered.
@@ -70,7 +72,8 @@ def columns_of(own: AnyFloatArray, columns: AnyFloatArray) -> None:
     for begin in range(0, own.size, columns.size):
         part = part_of(own, begin, min(own.size, begin + columns.size))
         for i in range(part.size):
-            columns[i] = larger(part[i], columns[i])
+            # the larger of the two, and never NaN
+            columns[i] = where_less(columns[i], part[i], part[i], columns[i])
 
 
 @lane_kernel
@@ -105,15 +108,6 @@ def score_reached_by(values: AnyFloatArray, k: int) -> np.float32:
             if 4 * count <= 5 * k:
                 break
     return max(low, LEAST)
-
-
-@inlined_kernel
-def straight(
-    d: np.float32, slope: np.float32, slope_rest: np.float32, intercept: np.float32
-) -> np.float32:
-    """``slope d + intercept``; lanes of any order would put the two parts of the slope together."""
-    result: np.float32 = slope * d + (slope_rest * d + intercept)
-    return result
 
 
 @lane_kernel
@@ -160,7 +154,7 @@ def tail_sums(
 
 
 @kernel
-def head_of(a: float, b: float, ratio: float, odds: int) -> tuple[np.float32, float, float]:
+def head_begins(a: float, b: float, ratio: float, odds: int) -> tuple[np.float32, float, float]:
     """The score at which one user's head begins, c and bend; infinite where lanes do not serve.
 
     ``ratio`` and ``odds`` as in ``calibrating.probabilities_of``: p c and p / (1 - p) have the odds
@@ -168,7 +162,7 @@ def head_of(a: float, b: float, ratio: float, odds: int) -> tuple[np.float32, fl
     """
     c = 1.0 if odds else ratio
     bend = -1.0 if odds else 1.0 - c
-    if not (a > 0.0 and c >= LEAST_RATIO):
+    if not (0.0 < a < STEEPEST and c >= LEAST_RATIO):
         return BEYOND, c, bend
     head = (math.log(EDGE / (c - bend * EDGE)) - b) / a
     return (np.float32(head) if abs(head) < FARTHEST else BEYOND), c, bend
@@ -177,36 +171,39 @@ def head_of(a: float, b: float, ratio: float, odds: int) -> tuple[np.float32, fl
 @kernel
 def gather(
     own: AnyFloatArray,
+    at: int,
     begin: int,
     threshold: np.float32,
     scores: AnyFloatArray,
     positions: IntArray,
     size: int,
-) -> int:
-    """Append the scores that are not below the threshold (so NaN too), and their positions.
+) -> tuple[int, int]:
+    """Append the scores from ``at`` on that are not below the threshold (so NaN too).
 
-    Positions count from ``begin``. Returns how many there are then, or, where they are more than
-    there is room for, how many there would be.
+    ``begin`` is the position of ``own[0]``. Returns how many there are then, and where it ended:
+    before the end of ``own`` where there is no room for MASKED more.
     """
     whole = own.size - own.size % MASKED
-    for i in range(0, whole, MASKED):
-        mask = not_less(own, i, threshold)
+    while at < whole:
         if size + MASKED > scores.size:
-            return size + MASKED
+            return size, at
+        mask = not_less(own, at, threshold)
         while mask != 0:
-            at = i + lowest_bit(mask)
-            scores[size] = own[at]
-            positions[size] = begin + at
+            place = at + lowest_bit(mask)
+            scores[size] = own[place]
+            positions[size] = begin + place
             size += 1
             mask &= mask - 1
+        at += MASKED
     if size + MASKED > scores.size:
-        return size + MASKED
-    for at in range(whole, own.size):
+        return size, at
+    while at < own.size:
         if not own[at] < threshold:
             scores[size] = own[at]
             positions[size] = begin + at
             size += 1
-    return size
+        at += 1
+    return size, at
 
 
 @kernel
@@ -230,11 +227,11 @@ def scan(
 
     Adds to ``sums`` (unless ``whole``: the utility needs none) and to the ``size`` gathered so far;
     returns their number, the score at which the head begins, and the score that bounds the list,
-    ``threshold`` so far. Instead of the number: NOT_IN_LANES, or one beyond the room there is.
+    ``threshold`` so far. Instead of the number: NOT_IN_LANES, also where there is too little room.
     """
     head = BEYOND
     if not whole:
-        head, c, bend = head_of(a, b, ratio, odds)
+        head, c, bend = head_begins(a, b, ratio, odds)
         if head == BEYOND:
             return NOT_IN_LANES, head, threshold
         slope = np.float32(a * LOG2_E)
@@ -244,18 +241,21 @@ def scan(
     if begin == 0:
         columns_of(part_of(own, 0, min(own.size, ROWS_OF_COLUMNS * columns.size)), columns)
         threshold = score_reached_by(columns, max_k)
-    found = gather(own, begin, min(threshold, head), near_scores, near, size)
-    if found > near_scores.size:
-        # Too many: with a higher bound, from all that there are so far, there may be room.
-        known = part_of(near_scores, 0, size)
-        threshold = max(threshold, score_reached_by(known, max_k))
+    at = NOUGHT
+    while True:
+        size, at = gather(own, at, begin, min(threshold, head), near_scores, near, size)
+        if at == own.size:
+            return size, head, threshold
+        # No room for more. With a higher bound, from all that was gathered, there may be.
+        threshold = max(threshold, score_reached_by(part_of(near_scores, 0, size), max_k))
         kept = NOUGHT
         for i in range(size):
             if not near_scores[i] < min(threshold, head):
                 near_scores[kept], near[kept] = near_scores[i], near[i]
                 kept += 1
-        found = gather(own, begin, min(threshold, head), near_scores, near, kept)
-    return found, head, threshold
+        if kept + MASKED > near_scores.size:
+            return NOT_IN_LANES, head, threshold
+        size = kept
 
 
 @lane_kernel

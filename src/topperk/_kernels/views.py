@@ -3,7 +3,8 @@
 numba counts who holds an array, also for every slice inside a kernel: two atomic steps each, which
 in a loop over short pieces take longer than the pieces do. The views below are not counted. So they
 may only be taken of an array that outlives them, as what a kernel was given does, and their bounds
-are trusted.
+are trusted. (Where kernels are compiled with NUMBA_BOUNDSCHECK=1, as by ``make bounds``, they are
+looked at.)
 """
 
 from __future__ import annotations
@@ -30,6 +31,18 @@ def _flat(array: Any, ndim: int) -> Any:
     return array.copy(ndim=1, layout="C")
 
 
+def refuse_beyond(context: Any, builder: Any, begin: Any, end: Any, size: Any) -> None:
+    """Where bounds are looked at, IndexError unless 0 <= begin <= end <= size."""
+    if not context.enable_boundscheck:
+        return
+    nothing = context.get_constant(types.intp, 0)
+    below = builder.icmp_signed("<", begin, nothing)
+    turned = builder.icmp_signed("<", end, begin)
+    beyond = builder.icmp_signed(">", end, size)
+    with builder.if_then(builder.or_(below, builder.or_(turned, beyond)), likely=False):
+        context.call_conv.return_user_exc(builder, IndexError, ("a view is out of bounds",))
+
+
 def _borrowed(context: Any, builder: Any, kind: Any, data: Any, size: Any) -> Any:
     view = make_array(kind)(context, builder)
     bytes_each = context.get_constant(
@@ -53,8 +66,10 @@ def part_of(typing_context: Any, array: Any, begin: Any, end: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         whole = make_array(signature.args[0])(context, builder, arguments[0])
-        data = builder.gep(whole.data, [arguments[1]])
-        return _borrowed(context, builder, kind, data, builder.sub(arguments[2], arguments[1]))
+        begin, end = arguments[1:]
+        refuse_beyond(context, builder, begin, end, cgutils.unpack_tuple(builder, whole.shape)[0])
+        data = builder.gep(whole.data, [begin])
+        return _borrowed(context, builder, kind, data, builder.sub(end, begin))
 
     return (kind(array, types.intp, types.intp), generate) if kind else None
 
@@ -66,7 +81,10 @@ def row_of(typing_context: Any, matrix: Any, row: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         whole = make_array(signature.args[0])(context, builder, arguments[0])
-        size = cgutils.unpack_tuple(builder, whole.shape)[1]
+        n_rows, size = cgutils.unpack_tuple(builder, whole.shape)
+        refuse_beyond(
+            context, builder, arguments[1], arguments[1], builder.sub(n_rows, n_rows.type(1))
+        )
         data = builder.gep(whole.data, [builder.mul(arguments[1], size)])
         return _borrowed(context, builder, kind, data, size)
 
