@@ -9,11 +9,11 @@ For the scores s of one user, with odds rho = c e / (1 + d e), e = exp(a s + b):
    order, the head convolved into the distribution of the tail (``counting``), and the curve follows
    as everywhere (``curves``).
 
-Against the same scores in float64 throughout, the odds of an item err by 2e-6 of themselves at most,
-and their sums mostly by 1e-8, as the single errors are rounding; an expected utility follows the sums. Counts of
-a probability below ``NEGLIGIBLE`` are left out. ``LANE_SUMS`` power sums are kept where the terms
-left out are below ``DROPPED``. Otherwise the user is left to float64, as is one whose slope is not
-positive.
+Against the same scores in float64 throughout, the odds of an item err by 2e-6 of themselves at
+most, and their sums mostly by 1e-8, as the single errors are rounding; an expected utility follows
+the sums. Counts of a probability below ``NEGLIGIBLE`` are left out. ``LANE_SUMS`` power sums are
+kept where the terms left out are below ``DROPPED``. Otherwise the user is left to float64, as is
+one whose slope is not positive.
 Cost for n items: the scan, then O(head x width + K x width).
 """
 
