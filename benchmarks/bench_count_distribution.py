@@ -1,8 +1,7 @@
 """The distribution of the number of relevant items, beside fast-poibin, scipy and the paper.
 
 9,000 items whose probabilities a calibrated recommender might give, 45 relevant ones expected. The
-error is the l1 distance from the plain convolution in extended precision. topperk is asked for one
-user in a call of its own, and for many in one call, as its kernels are used.
+error is the l1 distance from the plain convolution in extended precision.
 
     python benchmarks/bench_count_distribution.py [--quick]
 """
@@ -20,7 +19,7 @@ from side_by_side import asked, checked, claim, in_turn, on_one_thread, record
 
 from topperk import count_distribution
 
-ITEMS, MEAN, SEED, USERS = 9000, 45.0, 0, 200
+ITEMS, MEAN, SEED = 9000, 45.0, 0
 PAPER_TERMS = 3000  # the M of the authors' notebook
 
 Array = npt.NDArray[np.float64]
@@ -70,7 +69,7 @@ def times(calls: int, run: Callable[[], Array]) -> Callable[[], None]:
 def main() -> None:
     quick = asked(__doc__).quick
     p = catalogue()
-    support, users = np.arange(p.size + 1), np.tile(p, (USERS, 1))
+    support = np.arange(p.size + 1)
     bars = {
         "fast-poibin": 100.0,
         "scipy.stats.poisson_binom": 100.0,
@@ -99,17 +98,11 @@ def main() -> None:
         turns: dict[str, tuple[list[float], list[float]]] = {}
         for others, n, calls in zip(names, repetitions, (20, 2000), strict=True):
             pair = {"topperk": times(calls, rivals["topperk"])} | {x: rivals[x] for x in others}
-            if refined in others:
-                pair["batch"] = lambda: count_distribution(users)
             taken = in_turn(pair, n, warm_up=n > 10)
             ours = [seconds / calls for seconds in taken["topperk"]]
             turns |= {name: (ours, taken[name]) for name in others}
-            if refined in others:
-                batch = [seconds / USERS for seconds in taken["batch"]], taken[refined]
     work = f"count distribution of {ITEMS:,} items, {MEAN:.0f} expected"
     claims = [claim(work, name, *turns[name], at_least=least) for name, least in bars.items()]
-    work = f"{work}, each of {USERS} users at once"
-    claims.append(claim(work, refined, *batch, at_least=bars[refined]))
     print(", ".join(f"l1 error of {name} {error:.1e}" for name, error in errors.items()))
     checked(claims)
     if quick:
