@@ -44,6 +44,7 @@ __all__ = ["FittedK", "ListSizes", "Seen"]
 
 # A desk takes some 100 bytes for each id: threads that come at once wait for one.
 _MAKING_A_DESK = Lock()
+_NAMES_OF_REASONS = pl.Series([reason.name.lower() for reason in Reason])  # by their codes
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +154,6 @@ class FittedK:
         an error, or with ``on_missing="skip"`` one of length 0; users and items that the model
         does not know are neither.
         """
-        names = {reason.code: reason.name.lower() for reason in Reason}
 
         def rows(part: ListSizes) -> pl.DataFrame:
             return pl.DataFrame(
@@ -162,9 +162,7 @@ class FittedK:
                     "k": part.k,
                     "expected_utility": part.expected_utility,
                     "expected_relevant": part.expected_relevant,
-                    "calibration": pl.Series(part.reasons).replace_strict(
-                        names, return_dtype=pl.String
-                    ),
+                    "calibration": _NAMES_OF_REASONS.gather(part.reasons),
                 }
             )
 
