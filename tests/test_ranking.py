@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 
 import oracle
 import strategies
+from topperk import Ids, ScoreBlock
+from topperk._blocks import Alignment, leave_out
 from topperk._kernels import ranking
+from topperk.fitted import Seen
 
 Array = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int32]
@@ -89,13 +92,20 @@ NOBODY_HAS_ANY = Block(
 # --- leaving out ------------------------------------------------------------------------------
 
 
+def left_out(block: Block, scores: Array) -> Array:
+    """The scores without what each user has seen."""
+    users = np.arange(block.rows.size, dtype=np.int32)
+    there = ScoreBlock(users, scores.copy(), block.offsets, block.items)
+    seen = Seen(*block.flat_part)
+    alignment = Alignment(block.rows, block.code_of)
+    ids = Ids.of(users=users, items=[0])
+    leave_out(seen, there, block.rows, alignment, ids)
+    return np.asarray(there.scores)
+
+
 @given(blocks())
 def test_what_was_seen_is_left_out_and_nothing_else(block: Block) -> None:
-    part_offsets, part_items = block.flat_part
-    found = block.scores.copy()
-    ranking.exclude(
-        found, block.offsets, block.items, block.rows, part_offsets, part_items, block.code_of
-    )
+    found = left_out(block, block.scores)
     for u in range(block.rows.size):
         begin, end = block.offsets[u], block.offsets[u + 1]
         by_item = dict(zip(block.candidates(u), block.scores[begin:end], strict=True))
@@ -130,10 +140,7 @@ def test_nothing_is_written_where_nobody_has_a_candidate() -> None:
     # such a block looks as one that holds every item: its items are empty too
     block = NOBODY_HAS_ANY
     part_offsets, part_items = block.flat_part
-    beyond = np.arange(6.0)
-    ranking.exclude(
-        beyond, block.offsets, block.items, block.rows, part_offsets, part_items, block.code_of
-    )
+    beyond = left_out(block, np.arange(6.0))
     assert beyond.tolist() == list(range(6))
     out = np.full(6, -9, dtype=np.int32)
     out_offsets = np.full(3, -9, dtype=np.int64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -107,10 +107,8 @@ def check_usable(block: ScoreBlock, ids: Ids) -> None:
         refuse_score_at(int(np.argmin(block.scores < np.inf)), block, ids)
 
 
-def refuse_score_at(bad: int, block: ScoreBlock, ids: Ids) -> None:
-    """Raise ScoreError for the score at this position of the block, if it is not negative."""
-    if bad < 0:
-        return
+def refuse_score_at(bad: int, block: ScoreBlock, ids: Ids) -> NoReturn:
+    """Raise ScoreError for the score at this position of the block."""
     row = int(np.searchsorted(block.offsets, bad, side="right")) - 1
     item = bad - int(block.offsets[row]) if block.items.size == 0 else int(block.items[bad])
     user = ids.users.name(int(block.users[row]))

@@ -38,40 +38,6 @@ def place_of(item: int, items: IntArray) -> int:
 
 
 @kernel
-def exclude(
-    scores: AnyFloatArray,
-    offsets: OffsetArray,
-    items: IntArray,
-    rows: IntArray,
-    seen_offsets: OffsetArray,
-    seen_items: IntArray,
-    item_of_seen: IntArray,
-) -> int:
-    """Set to minus infinity what user ``rows[u]`` has seen (-1: a user who has seen nothing).
-
-    ``item_of_seen`` turns the codes of ``seen_items`` into the block's (-1: not scored at all).
-    Returns the position of a score that is NaN or plus infinity, which ends the work, or -1.
-    Cost: proportional to what was seen (times a binary search where ``items`` are named).
-    """
-    for u in range(rows.size):
-        if rows[u] < 0 or offsets[u] == offsets[u + 1]:
-            continue
-        own = items[offsets[u] : offsets[u + 1]]
-        for j in range(seen_offsets[rows[u]], seen_offsets[rows[u] + 1]):
-            item = item_of_seen[seen_items[j]]
-            if item < 0:
-                continue
-            at = place_of(item, own) if items.size > 0 else item
-            if at < 0:
-                continue
-            at += offsets[u]
-            if not scores[at] < np.inf:
-                return int(at)
-            scores[at] = -np.inf
-    return -1
-
-
-@kernel
 def top_of(
     scores: FloatArray,
     top_scores: FloatArray,
