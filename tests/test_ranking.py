@@ -14,6 +14,7 @@ import strategies
 from topperk import Ids, ScoreBlock
 from topperk._blocks import Alignment, leave_out
 from topperk._kernels import ranking
+from topperk._outcomes import Lists, hits_of
 from topperk.fitted import Seen
 
 Array = npt.NDArray[np.float64]
@@ -210,8 +211,11 @@ def test_hits_are_the_listed_positives(data: st.DataObject) -> None:
     positives = [data.draw(st.lists(st.integers(0, N_ITEMS - 1))) for _ in range(n_users)]
     flat = np.array([i for own in positives for i in own], dtype=np.int32)
     offsets = np.cumsum([0, *map(len, positives)]).astype(np.int64)
-    flags = np.zeros(N_ITEMS, dtype=np.bool_)
-    found = ranking.hits_in_lists(lists, flat, offsets, flags)
+    rows = np.arange(n_users, dtype=np.int32)
+    every_item = np.arange(n_users + 1, dtype=np.int64) * N_ITEMS
+    block = ScoreBlock(rows, np.zeros(n_users * N_ITEMS), every_item, EVERY_ITEM)
+    alignment = Alignment(rows, np.arange(N_ITEMS, dtype=np.int32))
+    listed = Lists(lists.astype(np.float64), lists, np.full(n_users, capacity, dtype=np.int32))
+    found = hits_of(block, rows, listed, Seen(offsets, flat), alignment)
     wanted = [oracle.hits_of(list(own), positives[u]) for u, own in enumerate(lists)]
     assert found.tolist() == wanted
-    assert not flags.any()

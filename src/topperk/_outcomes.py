@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from topperk._blocks import Alignment, Part, over_blocks, positions_in
 from topperk._kernels.arrays import AnyFloatArray, FloatArray, IntArray
-from topperk._kernels.ranking import hits_in_lists, top_lists
+from topperk._kernels.ranking import top_lists
 from topperk.progress import Progress
 from topperk.scores import ScoreBlock, ScoreSource
 
@@ -69,9 +69,11 @@ def hits_of(
 ) -> FloatArray:
     """1.0 where an item of a list is in ``part``."""
     positives, offsets = positions_in(block, rows, part, alignment)
-    longest = int(np.diff(block.offsets).max(initial=0))
-    flags = np.zeros(longest, dtype=np.bool_)
-    return hits_in_lists(lists.positions, positives, offsets, flags)
+    # A number for each user and position; an empty place, -1, has one that no position has.
+    span = int(np.diff(block.offsets).max(initial=0)) + 1
+    starts = np.arange(rows.size, dtype=np.int64) * span
+    relevant = np.repeat(starts, np.diff(offsets)) + positives
+    return np.isin(starts[:, None] + lists.positions, relevant).astype(np.float64)
 
 
 def outcomes_of(

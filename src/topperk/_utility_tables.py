@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from topperk._kernels.arrays import FloatArray, IntArray, OffsetArray
-from topperk._kernels.curves import curves_exact, curves_paper, curves_without_total
+from topperk._kernels.curves import curves_exact, curves_paper
 from topperk.errors import SettingError
 
 if TYPE_CHECKING:
@@ -95,7 +95,11 @@ class UtilityTables:
         ranked = np.ascontiguousarray(ranked)
         curves = np.empty((lengths.size, self.max_k + 1))
         if not self.utility.counts_all_relevant:
-            curves_without_total(ranked, lengths, self.discount, self.penalty, self.factor, curves)
+            gain = np.cumsum(self.discount * ranked, axis=1)
+            cost = np.cumsum(self.penalty * (1.0 - ranked), axis=1)
+            curves[:, 0] = 0.0
+            curves[:, 1:] = self.factor[1:] * gain - cost
+            curves[np.arange(self.max_k + 1)[None, :] > lengths[:, None]] = np.nan
             return curves
         if method == "paper":
             if paper_terms < 1:

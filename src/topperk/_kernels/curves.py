@@ -222,22 +222,6 @@ def curves_exact(
 
 
 @kernel
-def curves_without_total(
-    ranked: FloatArray,
-    lengths: IntArray,
-    discount: FloatArray,
-    penalty: FloatArray,
-    factor: FloatArray,
-    out: FloatArray,
-) -> None:
-    """``curve_without_total`` for every user of a block."""
-    for u in range(lengths.size):
-        out[u, :] = np.nan
-        n = int(np.int64(lengths[u]))  # as above
-        curve_without_total(ranked[u], n, discount, penalty, factor, out[u])
-
-
-@kernel
 def curves_paper(
     p: FloatArray,
     offsets: OffsetArray,

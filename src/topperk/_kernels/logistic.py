@@ -293,14 +293,6 @@ def pooled_sums(
 
 
 @kernel
-def add_rows(rows: FloatArray, totals: FloatArray) -> None:
-    """Add rows to ``totals`` one after the other, so that the blocks' sizes leave no trace."""
-    for u in range(rows.shape[0]):
-        for j in range(totals.size):
-            totals[j] += rows[u, j]
-
-
-@kernel
 def moments(scores: AnyFloatArray, offsets: OffsetArray, out: FloatArray) -> None:
     """Each user's count of candidates, their mean, squared deviations, least and greatest."""
     x = np.empty(longest_of(offsets))

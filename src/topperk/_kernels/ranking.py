@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from topperk._kernels.arrays import AnyFloatArray, BoolArray, FloatArray, IntArray, OffsetArray
+from topperk._kernels.arrays import AnyFloatArray, FloatArray, IntArray, OffsetArray
 from topperk._kernels.compiling import kernel
 from topperk._kernels.views import part_of, row_of
 
@@ -167,20 +167,3 @@ def positions_of(
                 out[at] = place
                 at += 1
     out_offsets[rows.size] = at
-
-
-@kernel
-def hits_in_lists(
-    top_positions: IntArray, positives: IntArray, positive_offsets: OffsetArray, flags: BoolArray
-) -> FloatArray:
-    """1.0 where a list's item is among the user's positives. ``flags``: all False, and so again."""
-    hits = np.empty(top_positions.shape)
-    for u in range(top_positions.shape[0]):
-        for j in range(positive_offsets[u], positive_offsets[u + 1]):
-            flags[positives[j]] = True
-        for r in range(top_positions.shape[1]):
-            at = top_positions[u, r]
-            hits[u, r] = 1.0 if at >= 0 and flags[at] else 0.0
-        for j in range(positive_offsets[u], positive_offsets[u + 1]):
-            flags[positives[j]] = False
-    return hits
