@@ -18,6 +18,7 @@ from scipy import special, stats
 from side_by_side import asked, checked, claim, in_turn, on_one_thread, record
 
 from topperk import count_distribution
+from topperk._kernels.counting import MANY_SUMS, odds_power_sums_few
 
 ITEMS, MEAN, SEED = 9000, 45.0, 0
 PAPER_TERMS = 3000  # the M of the authors' notebook
@@ -56,7 +57,7 @@ def refined_normal(p: Array) -> Array:
     return pmf
 
 
-def times(calls: int, run: Callable[[], Array]) -> Callable[[], None]:
+def times(calls: int, run: Callable[[], object]) -> Callable[[], None]:
     """Several calls in a turn: one takes microseconds."""
 
     def together() -> None:
@@ -76,6 +77,7 @@ def main() -> None:
         f"the paper's refined normal, M = {PAPER_TERMS:,}": 50.0,
     }
     fast, scipy, refined = bars
+    sums = np.empty(MANY_SUMS + 1)
     rivals: dict[str, Callable[[], Array]] = {
         "topperk": lambda: count_distribution(p),
         fast: lambda: np.asarray(PoiBin(p).pmf),
@@ -98,11 +100,15 @@ def main() -> None:
         turns: dict[str, tuple[list[float], list[float]]] = {}
         for others, n, calls in zip(names, repetitions, (20, 2000), strict=True):
             pair = {"topperk": times(calls, rivals["topperk"])} | {x: rivals[x] for x in others}
+            pair["sums"] = times(calls, lambda: odds_power_sums_few(p, sums))
             taken = in_turn(pair, n, warm_up=n > 10)
             ours = [seconds / calls for seconds in taken["topperk"]]
             turns |= {name: (ours, taken[name]) for name in others}
+            if refined in others:
+                alone = [seconds / calls for seconds in taken["sums"]], taken[refined]
     work = f"count distribution of {ITEMS:,} items, {MEAN:.0f} expected"
     claims = [claim(work, name, *turns[name], at_least=least) for name, least in bars.items()]
+    claims.append(claim("the odds power sums alone, one pass over the items", refined, *alone))
     print(", ".join(f"l1 error of {name} {error:.1e}" for name, error in errors.items()))
     checked(claims)
     if quick:
