@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -87,6 +89,29 @@ def test_how_many_are_better(own: npt.NDArray[np.float32]) -> None:
     better = np.empty(own.size, dtype=np.int32)
     scanning.n_better(own, better)
     assert better.tolist() == [int((own > one).sum()) for one in own]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "arguments", "whole_numbers"),
+    [
+        (scanning.tail_sums, (np.zeros(9, np.float32), *[np.float32(1)] * 5, np.zeros(7)), "f32"),
+        (logistic_sums.sums_in_lanes, (np.zeros(9, np.float32), *[np.float32(1)] * 3), "f32"),
+        (logistic_sums.sums_double, (np.zeros(9), 0.0, 1.0, 1.0, 0.0), "f64"),
+        (calibrating.probability_sums, (np.zeros(9), 1.0, 0.0), "f64"),
+    ],
+)
+def test_a_loop_with_an_exponential_is_vector_code(
+    kernel: Any, arguments: tuple[Any, ...], whole_numbers: str
+) -> None:
+    # What rounds the exponent to a whole number stands in it for several at once. Compiled here,
+    # as a kernel out of the cache shows nothing.
+    options = {name: value for name, value in kernel.targetoptions.items() if name != "nopython"}
+    fresh = njit(**options)(kernel.py_func)
+    fresh(*arguments)
+    code = fresh.inspect_llvm(fresh.signatures[0])
+    widths = re.findall(rf"llvm\.(?:rint|floor)\.v(\d+){whole_numbers}", code)
+    assert widths
+    assert max(map(int, widths)) >= (4 if whole_numbers == "f32" else 2)
 
 
 @njit  # type: ignore[untyped-decorator]
