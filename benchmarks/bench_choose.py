@@ -28,7 +28,7 @@ from side_by_side import asked, checked, claim, on_one_thread, record
 import topperk as tp
 from topperk._kernels.fused import conclude_users, scan_users
 from topperk._outcomes import Lists
-from topperk._scan import NOTHING_SEEN, Scan
+from topperk._scan import NOTHING_SEEN, Room, Scan
 from topperk._utility_tables import FIRST_ROWS, UtilityTables
 from topperk.calibration import ODDS_CAP
 
@@ -95,7 +95,7 @@ class World:
         if not isinstance(calibration, tp.PlattCalibration):
             raise TypeError("the model has another calibration than it was given")
         parameters = calibration.parameters_of(np.array([user], dtype=np.int32))
-        scan = Scan(self.tables, parameters, 1, CANDIDATES)
+        scan = Scan(self.tables, parameters, 1, Room(MAX_K, 1, CANDIDATES))
         lists, ranked = Lists.room(1, MAX_K, np.float32), np.empty((1, MAX_K))
         curves = np.empty((1, MAX_K + 1))
         discount, penalty = self.tables.discount, self.tables.penalty
@@ -110,7 +110,7 @@ class World:
             )  # fmt: skip
             conclude_users(
                 *parameters, ODDS_CAP, discount, penalty, table, False, offsets[1:], scan.heads,
-                *state, lists.scores, lists.positions, lists.lengths, ranked, curves,
+                *state, scan.scratch, lists.scores, lists.positions, lists.lengths, ranked, curves,
             )  # fmt: skip
 
         return lambda: run, curves[0]

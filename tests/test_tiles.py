@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import topperk as tp
-from topperk import _scan, _tiles
+from topperk import _scan, _tiles, threads
 from topperk._blocks import align
 from topperk._policies import PersonalPolicy
 from topperk._tiles import Known
@@ -193,6 +193,30 @@ def test_a_product_that_overflows_is_named() -> None:
     model = a_model(ids, tp.F1(), np.random.default_rng(0), max_k=5, mean_logit=-3.0)
     with pytest.raises(ScoreError, match="item 17 for user 'b' is plus infinity"):
         model.sizes(source)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_the_large_arrays_are_made_once_for_each_worker(n_jobs: int) -> None:
+    random = np.random.default_rng(6)
+    ids = tp.Ids.of(users=range(300), items=range(200))
+    source = tp.Factors(whole_numbers(random, 300, 3), whole_numbers(random, 200, 3), ids)
+    model = a_model(ids, tp.F1(), random, max_k=5, mean_logit=-4.0)
+    made: list[int] = []
+
+    class Counted(_scan.Room):
+        def __init__(self, max_k: int, n_users: int, longest: int) -> None:
+            made.append(n_users)
+            super().__init__(max_k, n_users, longest)
+
+    with pytest.MonkeyPatch.context() as patch, tp.resources(n_jobs):
+        patch.setattr(threads, "TILED_USERS", 20)
+        patch.setattr(threads, "MOST_TILED_USERS", 20)
+        patch.setattr(_tiles, "Room", Counted)
+        blocks = list(model.blocks(source, on_missing="skip"))
+    assert len(blocks) == 15
+    assert 1 <= len(made) <= n_jobs
+    whole = parts(model, source)
+    assert np.array_equal(np.concatenate([part.items for part in blocks]), whole["items"])
 
 
 def test_a_tile_is_a_part_of_the_block() -> None:

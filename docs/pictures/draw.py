@@ -236,7 +236,9 @@ def on_log_axes(
         parts.append(line(left, y(tick), left + WIDTH, y(tick)))
         parts.append(text(left - 6.0, y(tick) + 4.0, f"{tick:,g}", "end"))
     for n in at[::2]:
-        parts.append(text(x(n), top + HEIGHT + 16.0, f"{n:,}", "middle"))
+        # a label of the last point would reach beyond the panel, and the picture
+        anchor = "end" if n == at[-1] else "middle"
+        parts.append(text(x(n), top + HEIGHT + 16.0, f"{n:,}", anchor))
     parts.append(text(left + WIDTH, top + HEIGHT + 32.0, below, "end"))
     for class_, heights in lines.items():
         points = [(x(n), y(value)) for n, value in zip(at, heights, strict=True)]

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from topperk._kernels.arrays import AnyFloatArray, FloatArray, IntArray
 from topperk._kernels.curves import best_lengths
 from topperk._outcomes import Lists, top_of_block
-from topperk._scan import Scan
+from topperk._scan import Room, Scan
 from topperk._score_checks import check_usable
 from topperk._user_streams import stream_numbers, user_keys
 from topperk._utility_tables import Method, UtilityTables
@@ -133,7 +133,8 @@ class PersonalPolicy:
         """The same for scores in single precision, without probabilities of the whole block."""
         n_items = np.diff(block.offsets)
         parameters = calibration.parameters_of(rows)
-        scan = Scan(self.tables, parameters, rows.size, int(n_items.max(initial=0)))
+        room = Room(self.max_k, rows.size, int(n_items.max(initial=0)))
+        scan = Scan(self.tables, parameters, rows.size, room)
         scan.add(block.scores, block.offsets)
         lists, ranked, curves = scan.conclude(n_items)
         rest = np.flatnonzero(lists.lengths < 0).astype(np.int32)
@@ -169,7 +170,7 @@ class OneAtATime:
         slope, intercept, ratio, odds = self.parameters
         begin, end = row + 1, row + 2
         own = (slope[begin:end], intercept[begin:end], ratio[begin:end], odds[begin:end])
-        scan = Scan(policy.tables, own, 1, scores.size)
+        scan = Scan(policy.tables, own, 1, Room(policy.max_k, 1, scores.size))
         offsets = np.array([0, scores.size], dtype=np.int64)
         scan.add(scores, offsets)
         lists, ranked, curves = scan.conclude(offsets[1:])

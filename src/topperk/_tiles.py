@@ -8,15 +8,16 @@ served by single precision is done by the block, as with any other source.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from threading import local
 
 import numpy as np
 
 from topperk._blocks import Alignment, Part, block_of
-from topperk._kernels.arrays import FloatArray, IntArray, OffsetArray
+from topperk._kernels.arrays import AnyFloatArray, FloatArray, IntArray, OffsetArray
 from topperk._outcomes import Lists, top_of_block
 from topperk._policies import Decision, PersonalPolicy, Policy, put
-from topperk._scan import Scan, bytes_per_user
+from topperk._scan import Room, Scan, bytes_per_user
 from topperk.calibration import PlattCalibration
 from topperk.scores import Factors, ScoreSource
 
@@ -61,6 +62,7 @@ class Tiles:
     alignment: Alignment
     seen: Part
     known: Known
+    _worker: local = field(default_factory=local, repr=False)
 
     @staticmethod
     def of(policy: Policy, source: ScoreSource, alignment: Alignment, seen: Part) -> Tiles | None:
@@ -91,13 +93,23 @@ class Tiles:
             put(lists, ranked, curves, some, self.policy.in_double(block, their_rows, top))
         return self.policy.decision(lists, rows, curves, ranked)
 
+    def _of_this_worker(self, n_users: int) -> tuple[Room, AnyFloatArray]:
+        """Room for a scan of so many users, and for a tile: made once for each thread."""
+        kept: tuple[Room, AnyFloatArray] | None = getattr(self._worker, "kept", None)
+        if kept is None or kept[0].n_users < n_users:
+            n_items = self.source.ids.n_items
+            room = Room(self.policy.max_k, n_users, n_items)
+            kept = room, np.empty(n_users * min(TILE, n_items), dtype=np.float32)
+            self._worker.kept = kept
+        return kept
+
     def _lists(self, users: IntArray, rows: IntArray) -> tuple[Lists, FloatArray, FloatArray]:
         """Lists, their probabilities and curves; the length -1 where they could not be made."""
         n, n_items, known = users.size, self.source.ids.n_items, self.known
-        scan = Scan(self.policy.tables, self.calibration.parameters_of(rows), n, n_items)
+        room, tile = self._of_this_worker(n)
+        scan = Scan(self.policy.tables, self.calibration.parameters_of(rows), n, room)
         ends = np.where(rows >= 0, known.offsets[rows + 1], 0)
         seen = ends, known.items, np.where(rows >= 0, known.offsets[rows], 0)
-        tile = np.empty(n * min(TILE, n_items), dtype=np.float32)
         for begin in range(0, n_items, TILE):
             width = min(TILE, n_items - begin)
             scores = tile[: n * width]

@@ -27,7 +27,6 @@ from topperk._kernels.arrays import AnyFloatArray, FloatArray, IntArray, OffsetA
 from topperk._kernels.calibrating import probability_at
 from topperk._kernels.compiling import NOUGHT, kernel
 from topperk._kernels.counting import (
-    ROOM,
     dropped_terms_bound,
     tail_pmf,
     with_items,
@@ -211,6 +210,7 @@ def conclude_users(
     near_scores: AnyFloatArray,
     near: IntArray,
     sums: FloatArray,
+    scratch: FloatArray,
     top_scores: AnyFloatArray,
     positions: IntArray,
     lengths: IntArray,
@@ -219,17 +219,15 @@ def conclude_users(
 ) -> None:
     """Lists, their probabilities and curves, from what ``scan_users`` found in ``n_items`` each.
 
-    ``table[1]`` is the normaliser of a utility that is ``whole``. Beyond a user's candidates
-    positions are -1, scores minus infinity, probabilities 0 and curves NaN. Users who can not be
-    done in this way get the length -1: too many gathered, too many equal scores, odds too large for
-    so few sums, a count beyond the rows of ``table``, or a score that can not be used.
+    ``table[1]`` is the normaliser of a utility that is ``whole``; ``scratch``: three rows of
+    ``counting.ROOM`` more than the most candidates, and than there is room for in ``near``.
+    Beyond a user's candidates positions are -1, scores minus infinity, probabilities 0 and curves
+    NaN. Users who can not be done in this way get the length -1: too many gathered, too many equal
+    scores, odds too large for so few sums, a count beyond the rows of ``table``, or a score that
+    can not be used.
     """
     n_users, max_k = positions.shape
     better = np.empty(max(COUNTED, 2 * max_k), dtype=np.int32)
-    most = near.shape[1]
-    for u in range(n_users):
-        most = max(most, n_items[u])
-    scratch = np.empty((3, most + ROOM))
     lanes = lanes_of(max_k)
     for u in range(n_users):
         lengths[u] = -1
